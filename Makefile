@@ -1,0 +1,30 @@
+# On a fresh machine with python3 and make: `make fit` trains on the embedded data, `make test` runs the tests.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: fit test check bench clean
+
+# One stamp for the whole environment: made again when the dependencies change.
+.venv/ready: pyproject.toml constraints.txt
+	@echo "Setting up .venv (one or two minutes)"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,check,figures]'
+	@touch $@
+
+fit: .venv/ready
+	@$(BIN)/surelabel fit --resume auto
+
+test: .venv/ready
+	$(BIN)/python -m pytest -n 2
+
+check: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/ready
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,50 @@
+"""What a data source is: a length, class names, images by index, labels. Everything else is built on these."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Images = NDArray[np.uint8] | NDArray[np.float32]
+UNLABELLED = -1
+
+
+class Source(Protocol):
+    """Images of one size with, where known, their labels."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the K classes, in the order of their numbers."""
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The class of each sample [N], `UNLABELLED` where it is not known."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(channels, height, width)."""
+
+    def __len__(self) -> int: ...
+
+    def images(self, index: NDArray[np.int64]) -> Images:
+        """The images at these indices [n, C, H, W], uint8 in 0..255 or float32, as a new array."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A training source, an optional test source with labels, and what a network and the views need to know of them.
+
+    A network sees (image - offset) / scale, channel by channel, in the units of the stored images.
+    """
+
+    name: str
+    train: Source
+    test: Source | None
+    offset: tuple[float, ...]
+    scale: tuple[float, ...]
+    periodic: bool = False  # the image wraps around at its borders, as a crystal does
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.train.classes
