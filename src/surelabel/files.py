@@ -14,7 +14,7 @@ from surelabel.errors import UserError
 def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     """Open a temporary file beside `path`; on leaving without an error, flush it to the disk and rename it to `path`.
 
-    An `OSError` (a full disk, a read-only folder) becomes a `UserError`, and the earlier file at `path` stays as it was.
+    An `OSError` (a full disk, a read-only folder) becomes a `UserError`; an earlier file at `path` stays as it was.
     """
     path = Path(path)
     temporary: str | None = None
@@ -25,8 +25,8 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        Path(temporary).chmod(0o666 & ~_umask())
+        Path(temporary).replace(path)
         temporary = None
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror or error}") from error
