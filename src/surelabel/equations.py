@@ -1,0 +1,182 @@
+"""The equations of the paper, and the scores it is judged by, as pure functions on tensors.
+
+Shapes: B labelled batch, U unlabelled batch (U = µB), N samples, K classes, M bins. `logits` are scores before the
+softmax; `probs` are distributions over the K classes. Scores are computed in float64 and returned as 0-d tensors.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from surelabel.errors import UserError
+
+# The least probability that `nll` takes the logarithm of (36.04 nats): float64's epsilon, as scikit-learn's log_loss.
+NLL_FLOOR = torch.finfo(torch.float64).eps
+
+
+def sharpen(probs: Tensor, t: float) -> Tensor:
+    """ρ_t(q), text below Eq. (1): q_k^(1/t) / Σ_c q_c^(1/t). probs [..., K] -> [..., K].
+
+    Tied maxima share the mass however small t is; `harden` is the limit t → 0 that picks one of them.
+    """
+    if not t > 0:
+        raise UserError(f"a sharpening temperature must be above 0, not {t}; for the limit t → 0 use hard targets")
+    # The inner `where` keeps the gradient of log away from zero, where it would be infinite and turn into NaN.
+    log_q = torch.where(probs > 0, torch.where(probs > 0, probs, 1).log(), -torch.inf)
+    # The largest goes first, before the division, so that 1/t may overflow and still leave exp(0) for it.
+    return ((log_q - log_q.detach().amax(-1, keepdim=True)) / t).softmax(-1)
+
+
+def harden(probs: Tensor) -> Tensor:
+    """ρ_0(q), text below Eq. (1): the most probable class as a one-hot distribution. probs [..., K] -> [..., K]."""
+    return F.one_hot(probs.argmax(-1), probs.shape[-1]).to(probs.dtype)
+
+
+def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    """H(p, q) = -Σ_k p_k log q_k for each sample. logits [N, K], target distributions [N, K] -> [N]."""
+    return -(target * logits.log_softmax(-1)).sum(-1)
+
+
+def labelled_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """L_l, text below Eq. (1): (1/B) Σ_l H(y_l, q_l). logits [B, K], labels [B] -> scalar."""
+    return F.cross_entropy(logits, labels)
+
+
+def masked_cross_entropy(logits: Tensor, target: Tensor, mask: Tensor) -> Tensor:
+    """L_u, Eq. (1): (1/µB) Σ_u mask_u H(target_u, q_u). logits [U, K], target [U, K], mask [U] -> scalar.
+
+    Divided by the size of the batch, not by the number accepted. No gradient reaches the target.
+    """
+    return (cross_entropy(logits, target.detach()) * mask).mean()
+
+
+class Groups(NamedTuple):
+    """What each of G groups of samples holds, [G] each, in float64: sums, so that groups of several batches add up."""
+
+    size: Tensor
+    confidence: Tensor
+    correct: Tensor
+
+
+def group(index: Tensor, groups: int, confidence: Tensor, correct: Tensor) -> Groups:
+    """Adds up N samples by the group that each is in. index [N], confidence [N], correct [N] -> Groups of [G]."""
+    held = torch.stack([torch.ones_like(confidence, dtype=torch.float64), confidence.double(), correct.double()])
+    return Groups(*held.new_zeros(3, groups).index_add_(1, index, held))
+
+
+def bin_of(confidence: Tensor, bins: int) -> Tensor:
+    """Which bin ((m-1)/M, m/M] a confidence is in, numbered from 0; 0.0 is in the first. [...] -> [...]."""
+    # Edges in the precision of the confidence, so that 0.6 falls into (0.5, 0.6] in float32 as it does in float64.
+    edges = (torch.arange(1, bins, dtype=torch.float64, device=confidence.device) / bins).to(confidence.dtype)
+    return torch.bucketize(confidence, edges)
+
+
+def top(probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Maximum probability, and whether its class is the label. probs [N, K], labels [N] -> [N], [N] bool."""
+    confidence, predicted = probs.max(-1)
+    return confidence, predicted == labels
+
+
+def equal_width_bins(probs: Tensor, labels: Tensor, bins: int = 10) -> Groups:
+    """The bins B_m of Eq. (3). probs [N, K], labels [N] -> Groups of [M]."""
+    confidence, correct = top(probs, labels)
+    return group(bin_of(confidence, bins), bins, confidence, correct)
+
+
+def ece_of_bins(bins: Groups) -> Tensor:
+    """ECE, Eq. (3): Σ_m |B_m|/N · |acc(B_m) - conf(B_m)|, where |B_m| cancels. Groups of [M] -> scalar."""
+    return (bins.correct - bins.confidence).abs().sum() / bins.size.sum()
+
+
+def mce_of_bins(bins: Groups) -> Tensor:
+    """Maximum calibration error: the largest |acc(B_m) - conf(B_m)|. Groups of [M] -> scalar."""
+    return ((bins.correct - bins.confidence).abs() / bins.size.clamp_min(1)).amax()
+
+
+def ece(probs: Tensor, labels: Tensor, bins: int = 10) -> Tensor:
+    """Expected calibration error, Eq. (3), over all samples at once. probs [N, K], labels [N] -> scalar."""
+    return ece_of_bins(equal_width_bins(probs, labels, bins))
+
+
+def mce(probs: Tensor, labels: Tensor, bins: int = 10) -> Tensor:
+    """Maximum calibration error in the bins of `ece`. probs [N, K], labels [N] -> scalar."""
+    return mce_of_bins(equal_width_bins(probs, labels, bins))
+
+
+def ece_of_batches(probs: Tensor, labels: Tensor, batch: int = 64, bins: int = 10) -> Tensor:
+    """The paper's released code: the mean ECE of consecutive test batches, weighted by their size. -> scalar.
+
+    Only for comparison: few samples per bin score even a perfectly calibrated model well above zero.
+    """
+    confidence, correct = top(probs, labels)
+    number = torch.arange(len(confidence), device=confidence.device) // batch
+    index = number * bins + bin_of(confidence, bins)
+    return ece_of_bins(group(index, -(-len(confidence) // batch) * bins, confidence, correct))
+
+
+def residual(probs: Tensor, labels: Tensor) -> Tensor:
+    """q - y with y one-hot, in float64. probs [N, K], labels [N] -> [N, K]."""
+    # One float64 copy, changed in place: at 50,000 x 1,000 a one-hot matrix beside it costs most of the time.
+    index = labels[:, None]
+    return probs.to(torch.float64, copy=True).scatter_add_(1, index, -torch.ones_like(index, dtype=torch.float64))
+
+
+def classwise_ece(probs: Tensor, labels: Tensor, bins: int = 10) -> Tensor:
+    """Mean over the classes k of the ECE of q_k against "the label is k" (Kull et al. 2019). -> scalar.
+
+    probs [N, K], labels [N].
+    """
+    gap = residual(probs, labels)
+    sums = gap.new_zeros(bins, probs.shape[-1]).scatter_add_(0, bin_of(probs, bins), gap)
+    return sums.abs().sum() / probs.numel()
+
+
+def by_confidence(probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Confidence in falling order and correctness beside it, both float64. probs [N, K], labels [N] -> [N], [N].
+
+    Samples of one confidence each carry their mean correctness, so that the order among them does not matter: many
+    saturate at exactly 1.0.
+    """
+    confidence, correct = top(probs, labels)
+    confidence, order = confidence.double().sort(descending=True)
+    tie = (confidence.diff(prepend=confidence[:1]) != 0).cumsum(0)
+    ties = group(tie, len(tie), confidence, correct[order])
+    return confidence, (ties.correct / ties.size)[tie]
+
+
+def equal_mass_ece(probs: Tensor, labels: Tensor, bins: int = 10) -> Tensor:
+    """ECE over bins of equally many samples (give or take one) in order of confidence. -> scalar.
+
+    probs [N, K], labels [N]. Where an edge cuts through a tie, its samples are shared out as `by_confidence` says.
+    """
+    confidence, correct = by_confidence(probs, labels)
+    number = torch.arange(len(confidence), device=confidence.device) * bins // len(confidence)
+    return ece_of_bins(group(number, bins, confidence, correct))
+
+
+def aurc(probs: Tensor, labels: Tensor) -> Tensor:
+    """Area under the risk-coverage curve: the error among the n most confident, averaged over n = 1..N. -> scalar.
+
+    probs [N, K], labels [N]. Over ties it is the expectation over their orders (Geifman et al. 2019).
+    """
+    _, correct = by_confidence(probs, labels)
+    covered = torch.arange(1, len(correct) + 1, device=correct.device)
+    return ((1 - correct).cumsum(0) / covered).mean()
+
+
+def nll(probs: Tensor, labels: Tensor) -> Tensor:
+    """Mean negative log-likelihood of the labels, probabilities floored at `NLL_FLOOR`. -> scalar.
+
+    probs [N, K], labels [N].
+    """
+    return -probs.gather(-1, labels[:, None]).double().clamp_min(NLL_FLOOR).log().mean()
+
+
+def brier(probs: Tensor, labels: Tensor) -> Tensor:
+    """Brier score of K classes, from 0 to 2: mean over samples of Σ_k (q_k - y_k)². -> scalar.
+
+    probs [N, K], labels [N].
+    """
+    return residual(probs, labels).square_().sum(-1).mean()
