@@ -1,0 +1,231 @@
+"""Making a set of crystals: draw, solve, keep until the quotas are full. Resumable; the same for any number of workers.
+
+Crystal number i is a function of (seed, i) alone. The set is the first so many without a gap and the first so many with
+one, in the order of i, so nothing depends on which worker was quick. Finished chunks of gaps are kept in a folder
+beside the output, which a later call with the same settings takes up.
+"""
+
+import json
+import os
+import shutil
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import count
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surelabel.errors import UserError
+from surelabel.files import atomic_write
+from surelabel.phc.geometry import EPSILON_RANGE, draw
+from surelabel.phc.solver import gaps
+from surelabel.phc.store import CLASSES, RECIPE_VERSION, CrystalSet, classify, save
+from surelabel.phc.zone import Grid
+from surelabel.randomness import generator
+
+FULL_SIZE = 11376
+_FULL_WITHOUT_GAP = 5000
+_FULL_TEST_PER_CLASS = 300
+_CHUNK = 64
+
+Progress = Callable[[int, int, int], None]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that decides crystal number i and its gaps."""
+
+    seed: int
+    min_delta_eps: float
+    grid: Grid
+    version: int = RECIPE_VERSION
+
+
+def generate(
+    out: Path,
+    *,
+    samples: int = FULL_SIZE,
+    seed: int = 0,
+    workers: int | None = None,
+    min_delta_eps: float = 0.0,
+    grid: Grid = "midpoint",
+    progress: Progress | None = None,
+) -> CrystalSet:
+    """Make a set of `samples` crystals and write it to `out`.
+
+    5000 of 11376 are without a gap and 300 of 11376 in each class are test samples, or the same shares of fewer.
+    `progress` is called with (draws so far, kept so far, draws expected in all).
+    """
+    out = Path(out)
+    recipe = Recipe(seed, float(min_delta_eps), grid)
+    _check(out, samples, recipe, workers)
+    parts = out.with_name(out.name + ".parts")
+    _open_parts(parts, recipe)
+    quota = np.array([round(samples * _FULL_WITHOUT_GAP / FULL_SIZE), 0])
+    quota[1] = samples - quota[0]
+    found: list[NDArray[np.float64]] = []
+    have = np.zeros(2, dtype=np.int64)
+    for chunk in _chunks(parts, recipe, workers or os.cpu_count() or 1):
+        found.append(chunk)
+        with_gap = int((classify(chunk) > 0).sum())
+        have += [len(chunk) - with_gap, with_gap]
+        if progress is not None:
+            draws = len(found) * _CHUNK
+            expected = draws * float((quota / np.maximum(have, 1)).max())
+            progress(draws, int(np.minimum(have, quota).sum()), max(draws, round(expected)))
+        if (have >= quota).all():
+            break
+    crystals = _assemble(np.concatenate(found), quota, recipe)
+    save(crystals, out)
+    shutil.rmtree(parts)
+    return crystals
+
+
+def _check(out: Path, samples: int, recipe: Recipe, workers: int | None) -> None:
+    if out.exists():
+        raise UserError(f"{out} exists: choose another name or remove it")
+    if samples < 2 * len(CLASSES):
+        raise UserError(f"samples = {samples}: ask for at least {2 * len(CLASSES)}")
+    if recipe.seed < 0:
+        raise UserError(f"seed = {recipe.seed}: give a whole number that is not negative")
+    if workers is not None and workers < 1:
+        raise UserError(f"workers = {workers}: give at least 1, or leave it out to use every core")
+    widest = EPSILON_RANGE[1] - EPSILON_RANGE[0]
+    if not 0 <= recipe.min_delta_eps < widest:
+        raise UserError(f"min_delta_eps = {recipe.min_delta_eps:g}: give a difference from 0 to below {widest:g}")
+    if recipe.grid not in ("midpoint", "boundary"):
+        raise UserError(f'grid = {recipe.grid!r} is not known: choose "midpoint" or "boundary"')
+
+
+def _open_parts(parts: Path, recipe: Recipe) -> None:
+    """Make the folder of finished chunks, or take up one that was made with the same settings."""
+    settings = parts / "settings.json"
+    if settings.exists():
+        try:
+            earlier = json.loads(settings.read_text(encoding="utf-8"))
+        except ValueError:
+            earlier = "unreadable settings"
+        if earlier != asdict(recipe):
+            raise UserError(
+                f"{parts} holds an unfinished run with other settings: {earlier} instead of {asdict(recipe)}. "
+                "Ask for those to finish it, or remove the folder"
+            )
+        return
+    with atomic_write(settings) as file:
+        json.dump(asdict(recipe), file)
+
+
+def _chunks(parts: Path, recipe: Recipe, workers: int) -> Iterator[NDArray[np.float64]]:
+    """The gaps of draws 0-63, 64-127, ... [64, 9], without end: from the folder where finished, else solved now."""
+    with _single_threaded_blas():
+        pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent)
+        running: deque[tuple[Path, NDArray[np.float64] | Future[NDArray[np.float64]]]] = deque()
+        try:
+            for number in count():
+                part = parts / f"{number:06d}.npy"
+                finished = _read_part(part)
+                running.append((part, pool.submit(_solve, recipe, number) if finished is None else finished))
+                # Two chunks ahead for each worker keep all of them busy while the oldest is waited for.
+                if len(running) > 2 * workers:
+                    yield _result(*running.popleft())
+        except BrokenProcessPool as error:
+            raise UserError(
+                f"a worker was killed, perhaps for lack of memory. What is finished is kept in {parts}: "
+                "run the same command again, with fewer workers"
+            ) from error
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _result(part: Path, chunk: NDArray[np.float64] | Future[NDArray[np.float64]]) -> NDArray[np.float64]:
+    if isinstance(chunk, np.ndarray):
+        return chunk
+    solved = chunk.result()
+    with atomic_write(part, "wb") as file:
+        np.save(file, solved, allow_pickle=False)
+    return solved
+
+
+def _read_part(part: Path) -> NDArray[np.float64] | None:
+    if not part.exists():
+        return None
+    try:
+        chunk: NDArray[np.float64] = np.load(part, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    return chunk if chunk.shape == (_CHUNK, 9) else None
+
+
+def _solve(recipe: Recipe, number: int) -> NDArray[np.float64]:
+    """The gaps of chunk `number` [64, 9]; runs in a worker."""
+    indices = range(number * _CHUNK, (number + 1) * _CHUNK)
+    return np.stack([gaps(draw(recipe.seed, i, recipe.min_delta_eps).epsilon(), recipe.grid) for i in indices])
+
+
+def _end_with_parent() -> None:
+    """Let a worker end when its parent is killed; otherwise it would wait for work for ever."""
+
+    def wait() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+@contextmanager
+def _single_threaded_blas() -> Iterator[None]:
+    """Processes started inside use one BLAS thread: small matrices gain nothing from more, and results depend on it."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+    earlier = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name, value in earlier.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _assemble(found: NDArray[np.float64], quota: NDArray[np.int64], recipe: Recipe) -> CrystalSet:
+    """The set made of the first quota[0] draws without a gap and the first quota[1] with one; found is [draws, 9]."""
+    has_gap = classify(found) > 0
+    kept = [np.flatnonzero(has_gap == bool(kind))[: quota[kind]] for kind in (0, 1)]
+    index = np.sort(np.concatenate(kept))
+    crystals = [draw(recipe.seed, int(i), recipe.min_delta_eps) for i in index]
+    label = classify(found[index])
+    return CrystalSet(
+        index=index,
+        coverage=np.stack([crystal.coverage() for crystal in crystals]),
+        epsilon_in=np.array([crystal.epsilon_in for crystal in crystals]),
+        epsilon_out=np.array([crystal.epsilon_out for crystal in crystals]),
+        filling=np.array([crystal.filling for crystal in crystals]),
+        gaps=found[index],
+        label=label,
+        test=_test_split(label, recipe.seed),
+        seed=np.array(recipe.seed),
+        draws=np.array(index[-1] + 1),
+        min_delta_eps=np.array(recipe.min_delta_eps),
+        grid=np.array(recipe.grid),
+        recipe_version=np.array(recipe.version),
+    )
+
+
+def _test_split(label: NDArray[np.int64], seed: int) -> NDArray[np.bool_]:
+    """Equally many test samples of each class, at random; a class too small for that keeps one for training."""
+    per_class = round(len(label) * _FULL_TEST_PER_CLASS / FULL_SIZE)
+    test = np.zeros(len(label), dtype=np.bool_)
+    for number in range(len(CLASSES)):
+        members = generator(seed, "phc-test", number).permutation(np.flatnonzero(label == number))
+        test[members[: max(0, min(per_class, len(members) - 1))]] = True
+    return test
