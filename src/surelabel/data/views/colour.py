@@ -1,0 +1,87 @@
+"""RandAugment's operations on colours, each equal to Pillow's: images [n, C, H, W] uint8, level [n] in 1..9 -> images.
+
+The enhancing operations blend in float32 and cut the fraction off, as Pillow does; a Pillow compiled with fused
+multiply-add may be one grey level off. C is 1 (Pillow's mode L) or 3 (RGB).
+"""
+
+import torch
+from torch import Tensor
+
+
+def auto_contrast(images: Tensor, level: Tensor) -> Tensor:
+    """Stretch each channel to 0..255; a channel of one colour stays as it is."""
+    low, high = images.amin((2, 3), keepdim=True).double(), images.amax((2, 3), keepdim=True).double()
+    # A tensor of 255, because a number over a tensor is a product with its reciprocal, which rounds twice.
+    scale = torch.where(high > low, torch.full_like(low, 255) / (high - low), 1.0)
+    offset = torch.where(high > low, -low * scale, 0.0)
+    return (images * scale).add_(offset).to(torch.uint8)
+
+
+def equalize(images: Tensor, level: Tensor) -> Tensor:
+    """Make each channel's histogram as flat as a table of its 256 values allows."""
+    values = images.flatten(2).flatten(0, 1).long()
+    channel = torch.arange(len(values), device=images.device)[:, None]
+    counts = torch.bincount((values + 256 * channel).flatten(), minlength=256 * len(values)).view(-1, 256)
+    brightest = counts.gather(1, values.amax(1, keepdim=True))
+    step = (values.shape[1] - brightest) // 255
+    below = counts.cumsum(1) - counts
+    table = ((step // 2 + below) // step.clamp(min=1)).clamp(max=255)
+    table = torch.where(step > 0, table, torch.arange(256, device=images.device))
+    return table.to(torch.uint8).gather(1, values).view_as(images)
+
+
+def posterize(images: Tensor, level: Tensor) -> Tensor:
+    """Keep the highest 4 + floor(0.4 level) bits."""
+    dropped = 4 - level * 4 // 10
+    return images & (256 - 2**dropped).to(torch.uint8)[:, None, None, None]
+
+
+def solarize(images: Tensor, level: Tensor) -> Tensor:
+    """Invert the values from 256 - floor(25.6 level) on."""
+    threshold = (256 - level * 256 // 10).to(torch.uint8)[:, None, None, None]
+    return torch.where(images < threshold, images, 255 - images)
+
+
+def brightness(images: Tensor, level: Tensor) -> Tensor:
+    """Towards black."""
+    return (images * _factor(level)).to(torch.uint8)
+
+
+def colour(images: Tensor, level: Tensor) -> Tensor:
+    """Towards grey; one channel has no colour to lose."""
+    return images if images.shape[1] == 1 else _blend(_grey(images), images, level)
+
+
+def contrast(images: Tensor, level: Tensor) -> Tensor:
+    """Towards the mean grey, rounded."""
+    mean = _grey(images).mean((1, 2, 3), keepdim=True, dtype=torch.float64)
+    return _blend((mean + 0.5).floor().float(), images, level)
+
+
+def sharpness(images: Tensor, level: Tensor) -> Tensor:
+    """Towards the image smoothed by a 3 x 3 kernel of ones with 5 in the middle, whose border is left as it is."""
+    if min(images.shape[2:]) < 3:
+        return images
+    smooth = images.float()
+    rows = smooth[:, :, :-2] + smooth[:, :, 1:-1] + smooth[:, :, 2:]
+    total = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:] + 4 * smooth[:, :, 1:-1, 1:-1]
+    smooth[:, :, 1:-1, 1:-1] = (total / 13 + 0.5).floor()
+    return _blend(smooth, images, level)
+
+
+def _factor(level: Tensor) -> Tensor:
+    """0.05 + 0.9 level / 10, rounded to float32 only at the end, as Pillow gets it."""
+    return (0.05 + 0.9 * level.double() / 10).float()[:, None, None, None]
+
+
+def _blend(base: Tensor, images: Tensor, level: Tensor) -> Tensor:
+    """From `base` towards the images by the level's factor."""
+    return (images - base).mul_(_factor(level)).add_(base).to(torch.uint8)
+
+
+def _grey(images: Tensor) -> Tensor:
+    """Pillow's luma, 16-bit fixed point [n, 1, H, W]; its sums stay below 2^24 and are thus exact in float32."""
+    if images.shape[1] == 1:
+        return images.float()
+    red, green, blue = images.float()[:, :, None].unbind(1)
+    return (19595 * red + 38470 * green + 7471 * blue + 32768).mul_(2**-16).floor_()

@@ -1,0 +1,39 @@
+"""The strong view's last step: a grey square over part of the image."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from surelabel.errors import UserError
+
+
+@dataclass(frozen=True)
+class Cutout:
+    """Paint a square around a uniformly drawn centre.
+
+    As in the reference policy the square's start is clipped at the border and its end is counted from the clipped start
+    and included: away from the far border it covers size + 1 pixels, and at the near border it is not cut short.
+    """
+
+    size: int | None = None  # None: half of the shorter side, which is 16 of 32
+    fill: int = 127
+    draws: ClassVar[int] = 2
+
+    def __call__(self, images: Tensor, u: Tensor) -> Tensor:
+        """images [B, C, H, W], u [B, 2]: the centre's horizontal and vertical place."""
+        height, width = images.shape[2:]
+        size = min(height, width) // 2 if self.size is None else self.size
+        if size < 0:
+            raise UserError(f"a cutout of {size} pixels is not possible: choose a size of 0 or more")
+        columns = _covered(u[:, :1], width, size)
+        rows = _covered(u[:, 1:], height, size)
+        return images.masked_fill((rows[:, :, None] & columns[:, None])[:, None], self.fill)
+
+
+def _covered(u: Tensor, side: int, size: int) -> Tensor:
+    """Which places of this axis the square covers [B, side]."""
+    start = (u * side - size / 2).clamp(min=0).floor()
+    place = torch.arange(side, device=u.device)
+    return (place >= start) & (place <= start + size)
