@@ -1,4 +1,7 @@
-"""The one exception that means "the user can mend this"."""
+"""The one exception that means "the user can mend this", and the hint for a mistyped word."""
+
+import difflib
+from collections.abc import Iterable
 
 
 class UserError(Exception):
@@ -7,3 +10,10 @@ class UserError(Exception):
     The message says what is wrong, where, and what to do about it. The command line prints it without a traceback
     and exits with code 2.
     """
+
+
+def closest(word: str, words: Iterable[str]) -> str:
+    """' Did you mean X?', or, where nothing is near, the list of the right words."""
+    words = list(words)
+    near = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
+    return f" Did you mean {near[0]!r}?" if near else f" It can be {', '.join(words)}."

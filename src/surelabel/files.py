@@ -21,7 +21,8 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, mode, **({} if "b" in mode else {"encoding": "utf-8", "newline": ""})) as file:
+        text = "b" not in mode
+        with os.fdopen(handle, mode, encoding="utf-8" if text else None, newline="" if text else None) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

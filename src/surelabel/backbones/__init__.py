@@ -1,1 +1,29 @@
+"""Backbones: images [N, C, H, W] -> features [N, D], by name."""
 
+import re
+
+from surelabel.backbones.resnet import BLOCKS, ResNet
+from surelabel.backbones.wideresnet import WideResNet
+from surelabel.config import Network
+from surelabel.errors import UserError
+
+__all__ = ["ResNet", "WideResNet", "backbone"]
+
+
+def backbone(settings: Network, shape: tuple[int, int, int]) -> WideResNet | ResNet:
+    """The backbone that these settings name, for images of this shape (C, H, W)."""
+    channels, height, width = shape
+    momentum, padding, stride = settings.norm_momentum, settings.padding, settings.stem_stride
+    if match := re.fullmatch(r"wrn-(\d+)-(\d+)", settings.name):
+        depth, widen = int(match[1]), int(match[2])
+        if depth < 10 or (depth - 4) % 6 or widen < 1:
+            raise UserError(
+                f"network.name {settings.name!r}: the depth of a wide residual network is 10, 16, 22, 28, ..."
+            )
+        return WideResNet(channels, depth, widen, momentum, padding, stride)
+    if (match := re.fullmatch(r"resnet-(\d+)", settings.name)) and int(match[1]) in BLOCKS:
+        return ResNet(channels, int(match[1]), min(height, width), momentum, padding, stride)
+    raise UserError(
+        f"there is no network {settings.name!r}: network.name can be wrn-DEPTH-WIDTH (such as wrn-28-2), "
+        + ", ".join(f"resnet-{depth}" for depth in BLOCKS)
+    )

@@ -1,0 +1,123 @@
+"""Turns a `Run` into its parts: data, network, method, optimizer."""
+
+import os
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from surelabel.average import moving_average
+from surelabel.backbones import backbone
+from surelabel.config import Device, Optimizer, Run
+from surelabel.data import views
+from surelabel.data.loader import Loader
+from surelabel.data.source import DataSet
+from surelabel.data.splits import draw_labelled, parse_labels
+from surelabel.errors import UserError
+from surelabel.heads import LinearHead
+from surelabel.methods import METHODS
+from surelabel.methods.selftraining import SelfTraining
+from surelabel.network import Network
+from surelabel.randomness import generator
+from surelabel.select import Confidence
+from surelabel.state import TrainState
+from surelabel.targets import Hard, Sharpen
+from surelabel.types import Task
+
+
+def resolve(run: Run) -> Run:
+    """The run with nothing left open: the method's own values, the device and the number of threads filled in."""
+    method = METHODS[run.method]
+    select, target = method.select, method.target
+    if run.selection.threshold is None and isinstance(select, Confidence):
+        run = replace(run, selection=replace(run.selection, threshold=select.threshold))
+    if run.target.temperature is None:
+        temperature = target.temperature if isinstance(target, Sharpen) else 0.0
+        run = replace(run, target=replace(run.target, temperature=temperature))
+    return replace(
+        run,
+        weight=method.weight if run.weight is None else run.weight,
+        forward=run.forward or method.forward,
+        device=_device(run.device),
+        threads=run.threads or os.cpu_count() or 1,
+        out=str(run.folder),
+    )
+
+
+def _device(name: Device) -> Device:
+    available: dict[Device, bool] = {
+        "cpu": True,
+        "mps": torch.backends.mps.is_available(),
+        "cuda": torch.cuda.is_available(),
+    }
+    if name == "auto":
+        return next(device for device in reversed(available) if available[device])
+    if not available[name]:
+        raise UserError(f"device {name}: torch {torch.__version__} finds none here. Use --device cpu, or auto")
+    return name
+
+
+def build_method(run: Run) -> SelfTraining:
+    """The method that a resolved run names, with the run's settings in place of its own."""
+    threshold, temperature, weight, forward = run.selection.threshold, run.target.temperature, run.weight, run.forward
+    assert threshold is not None and temperature is not None and weight is not None and forward is not None
+    return replace(
+        METHODS[run.method],
+        select=Confidence(threshold),
+        target=Sharpen(temperature) if temperature > 0 else Hard(),
+        weight=weight,
+        forward=forward,
+        weak_statistics=run.weak_statistics,
+    )
+
+
+def task_of(data: DataSet) -> Task:
+    """What a network has to know of this data."""
+    return Task(data.train.shape, data.classes, data.offset, data.scale)
+
+
+def build_network(run: Run, task: Task) -> Network:
+    """A network whose initial weights are a function of the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(generator(run.seed, "weights").integers(2**63)))
+        trunk = backbone(run.network, task.shape)
+        made = Network(trunk, LinearHead(trunk.features, len(task.classes)), task)
+    return made.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def build_optimizer(network: nn.Module, settings: Optimizer) -> torch.optim.SGD:
+    """SGD whose weight decay spares biases and BatchNorm: all that has one dimension."""
+    weights = [parameter for parameter in network.parameters() if parameter.ndim > 1]
+    spared = [parameter for parameter in network.parameters() if parameter.ndim <= 1]
+    groups = [
+        {"params": weights, "weight_decay": settings.weight_decay},
+        {"params": spared, "weight_decay": 0.0},
+    ]
+    return torch.optim.SGD(groups, settings.lr, momentum=settings.momentum, nesterov=settings.nesterov)
+
+
+def build_loader(run: Run, data: DataSet, labelled: NDArray[np.int64]) -> Loader:
+    """The loader of a run's batches."""
+    named = {"weak": run.views.weak, "strong": run.views.strong}
+    roles = METHODS[run.method].views
+    weak, strong = (views.named(named[role]) for role in roles) if roles else (None, None)
+    device = torch.device(run.device)
+    return Loader(
+        data.train, labelled, run.seed, run.batch.labelled, run.batch.ratio, device,
+        views.named(run.views.labelled), weak, strong,
+    )  # fmt: skip
+
+
+def build_split(run: Run, data: DataSet) -> NDArray[np.int64]:
+    """Which training samples give their labels away, by the run's seed."""
+    return draw_labelled(data.train.labels, len(data.classes), parse_labels(run.labels), run.seed, data.class_counts)
+
+
+def build_state(run: Run, network: Network, method: SelfTraining) -> TrainState:
+    """The state before the first step."""
+    network.to(run.device)
+    return TrainState(
+        network, moving_average(network, run.average), build_optimizer(network, run.optimizer), method.select.init()
+    )

@@ -1,0 +1,132 @@
+"""The command line. Heavy libraries are imported by the command that needs them: --help must not wait for torch."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from surelabel import __version__
+from surelabel.errors import UserError, closest
+
+DESCRIPTION = "Train a classifier from a few labels and many unlabelled samples, with a confidence worth trusting."
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command; a user's mistake is one clear message and exit code 2."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        return _dispatch(arguments)
+    except UserError as error:
+        print(f"surelabel: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("surelabel: interrupted", file=sys.stderr)
+        return 130
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_help())
+        return 0 if arguments else 2
+    name, *rest = arguments
+    if name == "--version":
+        print(f"surelabel {__version__}")
+        return 0
+    if name not in COMMANDS:
+        raise UserError(f"there is no command {name!r}.{closest(name, COMMANDS)}")
+    return COMMANDS[name][0](rest)
+
+
+def _help() -> str:
+    commands = "\n".join(f"  {name:<10} {what}" for name, (_, what) in COMMANDS.items())
+    return (
+        f"usage: surelabel COMMAND [OPTION ...]\n\n{DESCRIPTION}\n\ncommands:\n{commands}\n\n"
+        "options:\n  --help     this text; after a command, that command's options\n  --version  the version\n\n"
+        "With no option at all, `surelabel fit` trains on the photonic crystals that come with the package."
+    )
+
+
+def _fit(arguments: list[str]) -> int:
+    from surelabel.fit_options import read_options
+
+    options = read_options(arguments)
+    if options is None:
+        return 0
+    from surelabel.fit import fit
+    from surelabel.signals import Stopped
+
+    folder = options.run.folder
+    try:
+        fit(options.run, options.resume)
+    except Stopped as stopped:
+        print(f"Stopped by {stopped} and saved. Go on with: surelabel fit --resume {folder}")
+        return stopped.exit_code
+    print(f"The run is in {folder}")
+    return 0
+
+
+def _evaluate(arguments: list[str]) -> int:
+    options = _parse("evaluate", "The figures of a run on its whole test set, computed anew from its weights.", [
+        (("folder",), {"metavar": "RUN", "help": "a run folder"}),
+    ], arguments)  # fmt: skip
+    from rich.console import Console
+
+    from surelabel.display import show_result
+    from surelabel.fit import evaluate_run
+
+    show_result(Console(), evaluate_run(options.folder))
+    return 0
+
+
+def _predict(arguments: list[str]) -> int:
+    options = _parse("predict", "The class and its probability for each image, as CSV.", [
+        (("folder",), {"metavar": "RUN", "help": "a run folder"}),
+        (("data",), {"metavar": "DATA", "help": "a folder, .npz or .npy file, or a data set by name (its test part)"}),
+        (("-o", "--out"), {"required": True, "metavar": "FILE", "help": "the CSV file to write"}),
+        (("--data-dir",), {"metavar": "DIR", "help": "where the files of a named data set are"}),
+    ], arguments)  # fmt: skip
+    from surelabel.predict import predict_to_csv
+
+    rows = predict_to_csv(options.folder, options.data, options.data_dir, Path(options.out))
+    print(f"{rows} predictions in {options.out}")
+    return 0
+
+
+def _recipes(arguments: list[str]) -> int:
+    _parse("recipes", "The recipes: the paper's benchmarks, for each method.", [], arguments)
+    from surelabel.config import METHODS
+    from surelabel.recipes import BENCHMARKS, SIZES
+
+    print(f"surelabel fit --recipe [METHOD-]BENCHMARK --size {'|'.join(SIZES)}\n")
+    print("benchmarks: " + ", ".join(BENCHMARKS))
+    print("methods:    " + ", ".join(METHODS))
+    return 0
+
+
+def _data(arguments: list[str]) -> int:
+    from surelabel.phc.commands import run_command
+
+    return run_command(arguments)
+
+
+COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
+    "fit": (_fit, "train a classifier, and evaluate it"),
+    "evaluate": (_evaluate, "the figures of a finished run"),
+    "predict": (_predict, "classes and confidences for new images, as CSV"),
+    "recipes": (_recipes, "the settings of the paper's benchmarks"),
+    "data": (_data, "make and check the photonic-crystal data set"),
+}
+
+
+def _parse(
+    command: str, description: str, options: list[tuple[tuple[str, ...], dict[str, Any]]], arguments: list[str]
+) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog=f"surelabel {command}", description=description)
+    for names, settings in options:
+        parser.add_argument(*names, **settings)
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

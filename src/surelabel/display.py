@@ -1,0 +1,108 @@
+"""What a person sees while a run trains, and at its end."""
+
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from surelabel.protocol import WINDOW, Summary
+
+
+class Display:
+    """A progress bar with the time left on a terminal; elsewhere a line an evaluation, so that a log stays short."""
+
+    def __init__(self, steps: int, done: int, console: Console | None = None) -> None:
+        self.console = console or Console()
+        self.steps = steps
+        self.done = done
+        self.start = time.monotonic()
+        self.progress: Progress | None = None
+        if self.console.is_terminal:
+            self.progress = Progress(
+                TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+                TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[figures]}"), console=self.console,
+            )  # fmt: skip
+            self.task = self.progress.add_task("training", total=steps, completed=done, figures="")
+
+    def __enter__(self) -> "Display":
+        if self.progress:
+            self.progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.progress:
+            self.progress.stop()
+
+    def step(self, step: int) -> None:
+        if self.progress:
+            self.progress.update(self.task, completed=step)
+
+    def evaluation(self, row: dict[str, Any]) -> None:
+        """Show the figures of an evaluation."""
+        shown = figures_in_words(row)
+        if self.progress:
+            self.progress.update(self.task, figures=shown)
+        else:
+            spent = time.monotonic() - self.start
+            left = spent / (row["step"] - self.done) * (self.steps - row["step"])
+            self.console.print(f"step {row['step']}/{self.steps}  {shown}  {duration(left)} left", highlight=False)
+
+
+def figures_in_words(row: dict[str, Any]) -> str:
+    """'accuracy 71.2 %  ECE 0.043  accepted 81 %', with what there is."""
+    shown = []
+    if "accuracy" in row:
+        shown += [f"accuracy {row['accuracy']:.1%}", f"ECE {row['ece']:.3f}"]
+    else:
+        shown += [f"loss {row['labelled_loss']:.3f}"]
+    if row.get("acceptance") is not None:
+        shown += [f"accepted {row['acceptance']:.0%}"]
+    return "  ".join(shown)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them: 45 s, 12 min, 3 h 20 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def show_result(console: Console, result: dict[str, Any], summary: Summary | None = None) -> None:
+    """The figures of a run as small tables: overall, by class, and how the evaluations along the way summarise."""
+    table = Table(title=f"On {result['samples']} test samples", title_justify="left")
+    table.add_column("")
+    table.add_column("averaged weights", justify="right")
+    table.add_column("raw weights", justify="right")
+    names = {"accuracy": "accuracy", "ece": "ECE, calibration error", "nll": "NLL", "brier": "Brier score"}
+    for key, name in names.items():
+        form = "{:.1%}" if key == "accuracy" else "{:.3f}"
+        table.add_row(name, form.format(result["averaged"][key]), form.format(result["raw"][key]))
+    console.print(table)
+    show_classes(console, result["classes"])
+    if summary:
+        over = f"{summary.window} evaluations" + (f" (fewer than {WINDOW})" if summary.window < WINDOW else "")
+        console.print(
+            f"Along the way, medians over {over}: last {summary.last_median_accuracy:.1%}, "
+            f"around the best {summary.around_best_median_accuracy:.1%} with ECE {summary.converged_ece:.3f}",
+            highlight=False,
+        )
+
+
+def show_classes(console: Console, classes: list[dict[str, Any]]) -> None:
+    """Accuracy and confidence by class: few labels may serve some classes badly, and an average hides it."""
+    if len(classes) > 20:
+        classes = sorted(classes, key=lambda row: row["accuracy"] if row["accuracy"] is not None else 2)[:20]
+        title = "The 20 worst classes"
+    else:
+        title = "By class"
+    table = Table(title=title, title_justify="left")
+    for heading in ("class", "test samples", "accuracy", "confidence"):
+        table.add_column(heading, justify="left" if heading == "class" else "right")
+    for row in classes:
+        shares = ["–" if row[key] is None else f"{row[key]:.1%}" for key in ("accuracy", "confidence")]
+        table.add_row(escape(row["class"]), str(row["count"]), *shares)
+    console.print(table)

@@ -1,0 +1,62 @@
+"""Predictions for a source of images, and the figures that follow from them."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from surelabel import metrics
+from surelabel.config import Run
+from surelabel.data.source import UNLABELLED, Source
+from surelabel.network import Network
+from surelabel.randomness import generator
+from surelabel.types import Prediction
+
+
+@torch.no_grad()
+def predict(network: Network, source: Source, index: NDArray[np.int64], batch: int) -> Prediction:
+    """Class probabilities of these images, on the CPU. Leaves the network in the mode that it was in."""
+    device = network.scale.device
+    training = network.training
+    network.eval()
+    probs = [
+        network.predict(torch.from_numpy(source.images(index[start : start + batch])).to(device)).probs.cpu()
+        for start in range(0, len(index), batch)
+    ]
+    network.train(training)
+    return Prediction(torch.cat(probs))
+
+
+def known(source: Source) -> NDArray[np.int64]:
+    """The samples whose class is known."""
+    return np.flatnonzero(source.labels != UNLABELLED)
+
+
+def fixed_part(source: Source, samples: int | None) -> NDArray[np.int64]:
+    """The test samples to use at every evaluation: all of them, or a draw that is the same in every run."""
+    index = known(source)
+    if samples is None or samples >= len(index):
+        return index
+    return np.sort(generator(0, "test part").permutation(index)[:samples])
+
+
+def figures(network: Network, source: Source, index: NDArray[np.int64], batch: int) -> dict[str, float]:
+    """Accuracy, calibration and the other figures of a network on these samples."""
+    return metrics.evaluation(predict(network, source, index, batch).probs, torch.from_numpy(source.labels[index]))
+
+
+def result(averaged: Network, raw: Network, source: Source, run: Run) -> dict[str, Any]:
+    """The figures on the whole test set: of the averaged weights, of the raw ones, and by class."""
+    index = known(source)
+    labels = torch.from_numpy(source.labels[index])
+    probs = predict(averaged, source, index, run.evaluation.batch).probs
+    classes = [
+        {"class": name} | row for name, row in zip(source.classes, metrics.per_class(probs, labels), strict=True)
+    ]
+    return {
+        "samples": len(index),
+        "averaged": metrics.evaluation(probs, labels),
+        "raw": figures(raw, source, index, run.evaluation.batch),
+        "classes": classes,
+    }

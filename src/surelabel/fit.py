@@ -1,0 +1,75 @@
+"""One run from beginning to end: data, split, network, training, figures."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from surelabel import build, datasets, evaluate
+from surelabel.config import Run
+from surelabel.display import Display, show_result
+from surelabel.errors import UserError
+from surelabel.network import Network
+from surelabel.protocol import summary
+from surelabel.runfolder import AVERAGED, RAW, RunFolder
+from surelabel.train import train
+
+
+def fit(run: Run, resume: bool = False, console: Console | None = None) -> RunFolder:
+    """Train, evaluate on the whole test set, and leave all of it in the run's folder."""
+    console = console or Console()
+    folder = RunFolder(run.folder)
+    run = folder.run() if resume else build.resolve(run)
+    torch.set_num_threads(run.threads or 1)
+    data = datasets.load(run.data, run.data_dir)
+    method = build.build_method(run)
+    network = build.build_network(run, build.task_of(data))
+    state = build.build_state(run, network, method)
+    if resume:
+        labelled = folder.labelled()
+        folder.load(state)
+    else:
+        labelled = build.build_split(run, data)
+        folder.create(run, build.task_of(data), labelled)
+    loader = build.build_loader(run, data, labelled)
+
+    parameters = sum(parameter.numel() for parameter in network.parameters())
+    console.print(
+        f"{run.method} on {run.data}: {len(labelled)} labels, {len(data.train)} images in the pool, "
+        f"{len(data.classes)} classes; {run.network.name} with {parameters:,} parameters, {run.steps} steps",
+        highlight=False,
+    )
+    with Display(run.steps, state.step, console) as display:
+        train(run, method, loader, state, data.test, folder, display)
+    if data.test is None:
+        console.print("There is no test set, so no figures: the labelled part of the data was all used for training")
+    else:
+        result = evaluate.result(state.averaged, state.network, data.test, run)
+        result["summary"] = asdict(summary(state.history))
+        folder.write_result(result)
+        show_result(console, result, summary(state.history))
+    return folder
+
+
+def load_network(folder: RunFolder, weights: str = AVERAGED) -> Network:
+    """The network of a run with its averaged weights, or its `RAW` ones."""
+    run = folder.run()
+    torch.set_num_threads(run.threads or 1)
+    network = build.build_network(run, folder.task())
+    try:
+        network.load_state_dict(folder.weights(weights))
+    except RuntimeError as error:
+        raise UserError(f"{folder.path}: the weights do not fit the configuration beside them: {error}") from error
+    return network.eval()
+
+
+def evaluate_run(path: str | Path) -> dict[str, Any]:
+    """The figures of a run on its whole test set, computed anew from its weights."""
+    folder = RunFolder(path)
+    run = folder.run()
+    data = datasets.load(run.data, run.data_dir)
+    if data.test is None:
+        raise UserError(f"{run.data} has no test set to evaluate on")
+    return evaluate.result(load_network(folder), load_network(folder, RAW), data.test, run)

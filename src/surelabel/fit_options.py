@@ -1,0 +1,127 @@
+"""The options of `surelabel fit`: a recipe, then a YAML file, then the command line, each over the one before."""
+
+import dataclasses
+import difflib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from surelabel.config import Run
+from surelabel.errors import UserError, closest
+from surelabel.recipes import SIZES, parse, recipe
+from surelabel.settings import check_key, flatten, from_namespace, keys, parser, read_yaml, to_yaml, with_settings
+
+DESCRIPTION = """Train a classifier. --method, --data, --labels and --size choose a recipe, which sets everything else;
+a --config file and any option below change it."""
+
+# Options that are not settings of the run itself.
+EXTRA = {
+    "recipe": "a benchmark by name, such as cifar10-250 or uda-cifar10-250; `surelabel recipes` lists them",
+    "size": "laptop: a small network for some minutes on a CPU; paper: the paper's size (default: laptop)",
+    "config": "a YAML file of settings, such as the config.yaml of a run folder",
+    "resume": "go on with the run in this folder; auto: with the one that these options name, if it was begun",
+    "print_config": "print the complete configuration and stop",
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to run, and whether to go on with what its folder holds."""
+
+    run: Run
+    resume: bool
+
+
+def read_options(arguments: list[str]) -> Options | None:
+    """The options that these arguments mean; None where they only ask for something to be printed."""
+    given = split(arguments)
+    if "help" in given:
+        _parser(recipe()).print_help()
+        return None
+    extra = {key: given.pop(key) for key in EXTRA if key in given}
+    for key, value in given.items():
+        check_key(key, value)
+    run = _run(given, extra)
+    if "print_config" in extra:
+        print(to_yaml(run), end="")
+        return None
+    return _resumed(run, given, extra)
+
+
+def split(arguments: list[str]) -> dict[str, str]:
+    """'--key value' and '--key=value' pairs; in a key, a dash and an underscore are the same."""
+    given: dict[str, str] = {}
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word in ("-h", "--help"):
+            return {"help": ""}
+        if not word.startswith("--"):
+            raise UserError(f"{word!r} is not an option: give settings as --key value")
+        key, equals, value = word[2:].partition("=")
+        key = key.replace("-", "_")
+        if not equals and key != "print_config":
+            if not rest:
+                raise UserError(f"--{key} needs a value")
+            value = rest.pop(0)
+        if key in given:
+            raise UserError(f"--{key} is given twice")
+        if key not in EXTRA:
+            _check_option(key)
+        given[key] = value
+    return given
+
+
+def _check_option(key: str) -> None:
+    near = difflib.get_close_matches(key, [*dict(keys()), *EXTRA], n=1)
+    if near and near[0] in EXTRA:
+        raise UserError(f"there is no option --{key}. Did you mean --{near[0]}?")
+    check_key(key)
+
+
+def _run(given: dict[str, str], extra: dict[str, str]) -> Run:
+    """The recipe, changed by the file, changed by the command line."""
+    from_file: dict[str, Any] = read_yaml(extra["config"]) if "config" in extra else {}
+    chosen: dict[str, Any] = {}
+    if "recipe" in extra:
+        method, data, labels = parse(extra["recipe"])
+        chosen = {"data": data, "labels": labels} | ({"method": method} if method else {})
+    asked = chosen | from_file | given
+    choice = {key: asked[key] for key in ("method", "data", "labels") if key in asked}
+    if "size" in extra and extra["size"] not in SIZES:
+        raise UserError(f"there is no size {extra['size']!r}.{closest(extra['size'], SIZES)}")
+    run = with_settings(recipe(**choice, size=extra.get("size", SIZES[0])), from_file)
+    return _parsed(run, given)
+
+
+def _parser(run: Run) -> Any:
+    made = parser(description=DESCRIPTION)
+    made.set_defaults(flatten(dataclasses.asdict(run)))
+    for name, text in EXTRA.items():
+        made.add_argument(f"--{name}", help=text, action="store_true" if name == "print_config" else "store")
+    return made
+
+
+def _parsed(run: Run, given: dict[str, str]) -> Run:
+    from jsonargparse import ArgumentError
+
+    made = parser()
+    made.set_defaults(flatten(dataclasses.asdict(run)))
+    try:
+        return from_namespace(made, made.parse_args([f"--{key}={value}" for key, value in given.items()]))
+    except ArgumentError as error:
+        raise UserError(str(error)) from None
+
+
+def _resumed(run: Run, given: dict[str, str], extra: dict[str, str]) -> Options:
+    """Whether, and which run, to go on with."""
+    wanted = extra.get("resume")
+    if wanted is None:
+        return Options(run, resume=False)
+    if wanted == "auto":
+        return Options(run, resume=(run.folder / "config.yaml").is_file())
+    if given or "config" in extra or "recipe" in extra:
+        raise UserError("--resume RUN goes on with that run's own settings: leave the other options out")
+    if not Path(wanted, "config.yaml").is_file():
+        raise UserError(f"--resume {wanted}: that is not a run folder, it has no config.yaml")
+    return Options(replace(run, out=wanted), resume=True)

@@ -1,0 +1,10 @@
+"""UDA, unsupervised data augmentation (Xie et al., 2020): sharpened soft pseudo-labels of confident weak views.
+
+The mask is on the unsharpened probabilities, as in UDA's own paper and code.
+"""
+
+from surelabel.methods.selftraining import SelfTraining
+from surelabel.select import Confidence
+from surelabel.targets import Sharpen
+
+uda = SelfTraining(select=Confidence(0.8), target=Sharpen(0.4))

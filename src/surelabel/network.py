@@ -1,0 +1,60 @@
+"""The whole network: raw images -> normalised -> features -> logits."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from surelabel.backbones import ResNet, WideResNet
+from surelabel.heads import LinearHead
+from surelabel.types import Prediction, Task
+
+
+class Network(nn.Module):
+    """A backbone and a head, fed with images as they are stored.
+
+    Normalisation happens inside, so that weights and the scale they were trained on never part. `forward` is the only
+    path that carries gradients: calling the parts would bypass a distributed wrapper around the whole.
+    """
+
+    offset: Tensor
+    scale: Tensor
+
+    def __init__(self, backbone: WideResNet | ResNet, head: LinearHead, task: Task) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.head = head
+        self.register_buffer("offset", torch.tensor(task.offset).view(1, -1, 1, 1))
+        self.register_buffer("scale", torch.tensor(task.scale).view(1, -1, 1, 1))
+
+    def features(self, images: Tensor) -> Tensor:
+        """Images [N, C, H, W] -> features [N, D]."""
+        normalised = (images.to(self.scale.dtype) - self.offset) / self.scale
+        features: Tensor = self.backbone(normalised.contiguous(memory_format=torch.channels_last))
+        return features
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Images [N, C, H, W] -> features [N, D], logits [N, K]."""
+        features = self.features(images)
+        logits: Tensor = self.head(features)
+        return features, logits
+
+    @torch.no_grad()
+    def predict(self, images: Tensor) -> Prediction:
+        """Class probabilities of images [N, C, H, W], without gradients."""
+        return self.head.predict(self.features(images))
+
+
+@contextmanager
+def running_statistics_kept(network: nn.Module) -> Iterator[None]:
+    """Within this block, BatchNorm normalises by batch statistics as ever but leaves its running ones alone."""
+    norms = [module for module in network.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+    momenta = [norm.momentum for norm in norms]
+    try:
+        for norm in norms:
+            norm.momentum = 0.0
+        yield
+    finally:
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum

@@ -1,0 +1,126 @@
+"""Settings by dotted name: reading, checking and writing a `Run` from the command line and YAML. Imports no torch."""
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+
+from surelabel.config import Run, validate
+from surelabel.errors import UserError, closest
+from surelabel.files import atomic_write
+
+if TYPE_CHECKING:
+    from jsonargparse import ArgumentParser
+
+
+def keys(kind: Any = Run, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every configuration key by its dotted name, with its type."""
+    for name, hint in get_type_hints(kind).items():
+        if dataclasses.is_dataclass(hint):
+            yield from keys(hint, f"{prefix}{name}.")
+        else:
+            yield prefix + name, hint
+
+
+def check_key(key: str, value: Any = None) -> None:
+    """Raise a `UserError` that names the closest right key, or choice, where this one does not exist."""
+    known = dict(keys())
+    if key not in known:
+        # The last part alone is a common slip: --lr for --optimizer.lr.
+        inner = [name for name in known if name.endswith(f".{key}")]
+        hint = f" Did you mean {inner[0]!r}?" if inner else closest(key, known)
+        raise UserError(f"there is no setting named {key!r}.{hint}")
+    choices = _choices(known[key])
+    if choices and value is not None and value not in choices:
+        raise UserError(f"{key} cannot be {value!r}.{closest(str(value), choices)}")
+
+
+def _choices(hint: Any) -> tuple[str, ...]:
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    return tuple(choice for part in get_args(hint) for choice in _choices(part))
+
+
+def parser(prog: str = "surelabel fit", description: str | None = None) -> "ArgumentParser":
+    """A command-line and YAML parser with one option for each key of `Run`."""
+    from jsonargparse import ArgumentParser
+
+    made = ArgumentParser(prog=prog, description=description, exit_on_error=False)
+    made.add_class_arguments(Run, as_group=False)
+    return made
+
+
+def from_namespace(made: "ArgumentParser", namespace: Any) -> Run:
+    """The run that a parser read."""
+    values = made.instantiate_classes(namespace)
+    return validate(Run(**{f.name: values[f.name] for f in dataclasses.fields(Run)}))
+
+
+def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dictionaries as one with dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """The settings in a YAML file, by dotted key, each checked to exist."""
+    import yaml
+
+    try:
+        tree = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read the configuration {path}: {error}") from error
+    except yaml.YAMLError as error:
+        raise UserError(f"{path} is not valid YAML: {error}") from error
+    if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
+        raise UserError(f"{path} must hold settings as 'key: value' lines")
+    settings = flatten(tree)
+    for key, value in settings.items():
+        try:
+            check_key(key, value)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
+    return settings
+
+
+def write_yaml(run: Run, path: str | Path) -> None:
+    """The complete configuration."""
+    with atomic_write(path) as file:
+        file.write(to_yaml(run))
+
+
+def to_yaml(run: Run) -> str:
+    import yaml
+
+    return yaml.safe_dump(dataclasses.asdict(run), sort_keys=False, allow_unicode=True)
+
+
+def read_run(path: str | Path) -> Run:
+    """The run that `write_yaml` wrote."""
+    return with_settings(Run(), read_yaml(path))
+
+
+def with_settings(run: Run, settings: dict[str, Any]) -> Run:
+    """The run with some settings replaced, by dotted key, each checked for its type."""
+    from jsonargparse import ArgumentError
+
+    made = parser()
+    made.set_defaults(flatten(dataclasses.asdict(run)))
+    try:
+        namespace = made.parse_object(_nested(settings))
+    except ArgumentError as error:
+        raise UserError(str(error)) from None
+    return from_namespace(made, namespace)
+
+
+def _nested(flat: dict[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for key, value in flat.items():
+        *parents, name = key.split(".")
+        branch = tree
+        for parent in parents:
+            branch = branch.setdefault(parent, {})
+        branch[name] = value
+    return tree

@@ -1,0 +1,46 @@
+"""Ctrl-C and SIGTERM: finish the step, save, and leave."""
+
+import signal
+from types import FrameType
+from typing import Any
+
+
+class Stopped(Exception):
+    """The run was asked to stop, and saved itself."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.exit_code = 128 + number  # what a shell reports of a program that the signal ended
+
+
+class StopRequest:
+    """Within this block the first signal only sets `requested`; a second Ctrl-C interrupts at once.
+
+    A signal in the middle of an update would otherwise leave a state that no uninterrupted run ever has.
+    """
+
+    def __init__(self) -> None:
+        self.requested = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "StopRequest":
+        for number in (signal.SIGINT, signal.SIGTERM):
+            try:
+                self._before[number] = signal.signal(number, self._note)
+            except ValueError:  # not in the main thread: whoever is there has to stop us in another way
+                break
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.requested and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.requested = number
+
+    def end(self) -> None:
+        """Raise `Stopped` if a signal came."""
+        if self.requested:
+            raise Stopped(self.requested)

@@ -1,0 +1,66 @@
+"""TrainState: all that changes while training, and so all that a checkpoint holds."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+from torch.optim.swa_utils import AveragedModel
+
+from surelabel.network import Network
+from surelabel.select import State
+
+
+@dataclass
+class TrainState:
+    """The network, its average, the optimizer, what the selection rule remembers, and where we are."""
+
+    network: Network
+    average: AveragedModel
+    optimizer: Optimizer
+    selection: State
+    step: int = 0
+    # Sums since the last evaluation: losses, and what was accepted of the pseudo-labels.
+    tally: dict[str, Tensor] = field(default_factory=dict)
+    # One row an evaluation, as in metrics.jsonl.
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def averaged(self) -> Network:
+        """The network that is evaluated."""
+        module = self.average.module
+        assert isinstance(module, Network)
+        return module
+
+    def count(self, **sums: Tensor) -> None:
+        """Add to the tally, without waiting for the device."""
+        for name, value in sums.items():
+            self.tally[name] = self.tally[name] + value if name in self.tally else value.clone()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Tensors, numbers, strings, lists and dictionaries, nothing else."""
+        return {
+            "network": self.network.state_dict(),
+            "average": self.average.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "selection": self.selection,
+            "step": self.step,
+            "tally": self.tally,
+            "history": self.history,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Become what `state_dict` described."""
+        self.network.load_state_dict(state["network"])
+        self.average.load_state_dict(state["average"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        device = next(self.network.parameters()).device
+        self.selection = {name: tensor.to(device) for name, tensor in state["selection"].items()}
+        self.tally = {name: tensor.to(device) for name, tensor in state["tally"].items()}
+        self.step = state["step"]
+        self.history = state["history"]
+
+    def unhealthy(self) -> list[str]:
+        """The parameters that are no longer finite numbers."""
+        return [name for name, tensor in self.network.named_parameters() if not torch.isfinite(tensor).all()]

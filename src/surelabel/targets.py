@@ -1,0 +1,32 @@
+"""What to learn from a prediction: the paper's ρ_t. A target is always a distribution [U, K]."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from surelabel.equations import harden, sharpen
+
+
+class Target(Protocol):
+    """Turns predicted probabilities [U, K] into what the network learns [U, K]."""
+
+    def __call__(self, probs: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Hard:
+    """The most likely class alone: ρ_t with t → 0."""
+
+    def __call__(self, probs: Tensor) -> Tensor:
+        return harden(probs)
+
+
+@dataclass(frozen=True)
+class Sharpen:
+    """The prediction raised to the power 1/t and normalised."""
+
+    temperature: float
+
+    def __call__(self, probs: Tensor) -> Tensor:
+        return sharpen(probs, self.temperature)

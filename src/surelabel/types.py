@@ -1,0 +1,56 @@
+"""What is handed from part to part. Shape letters: B labelled batch, U = µB unlabelled batch, N samples, K classes,
+D features, M weight samples, and C, H, W of an image.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a network has to know of the data: its images' shape, its classes, and how to normalise a channel."""
+
+    shape: tuple[int, int, int]
+    classes: tuple[str, ...]
+    offset: tuple[float, ...]
+    scale: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One step's images, already turned into views. Without an unlabelled pool, `weak` and `strong` are None.
+
+    `hidden` holds the true classes of the unlabelled images, -1 where unknown. It serves the purity figure alone:
+    no loss may read it.
+    """
+
+    labelled: Tensor  # [B, C, H, W]
+    labels: Tensor  # [B]
+    weak: Tensor | None = None  # [U, C, H, W]
+    strong: Tensor | None = None  # [U, C, H, W]
+    hidden: Tensor | None = None  # [U]
+
+    @property
+    def images(self) -> int:
+        """How many images there are, however many views each has."""
+        return len(self.labels) + (0 if self.weak is None else len(self.weak))
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Class probabilities [N, K] and, from a Bayesian head, their deviation [N, K]; None from any other, not zero."""
+
+    probs: Tensor
+    std: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Losses:
+    """The loss to minimise, its parts, and what was predicted for and taken from the unlabelled images."""
+
+    total: Tensor
+    labelled: Tensor
+    unlabelled: Tensor | None = None
+    prediction: Prediction | None = None  # of the weak views
+    mask: Tensor | None = None  # [U], whose pseudo-label was accepted
