@@ -25,8 +25,9 @@ def sharpen(probs: Tensor, t: float) -> Tensor:
         raise UserError(f"a sharpening temperature must be above 0, not {t}; for the limit t → 0 use hard targets")
     # The inner `where` keeps the gradient of log away from zero, where it would be infinite and turn into NaN.
     log_q = torch.where(probs > 0, torch.where(probs > 0, probs, 1).log(), -torch.inf)
-    # The largest goes first, before the division, so that 1/t may overflow and still leave exp(0) for it.
-    return ((log_q - log_q.detach().amax(-1, keepdim=True)) / t).softmax(-1)
+    # The largest becomes 0 before the division, so that it stays 0 when the others overflow to -∞; and t must not
+    # round to zero in the precision of q.
+    return ((log_q - log_q.detach().amax(-1, keepdim=True)) / max(t, torch.finfo(probs.dtype).tiny)).softmax(-1)
 
 
 def harden(probs: Tensor) -> Tensor:
