@@ -1,0 +1,70 @@
+"""One image file, of any mode that Pillow reads, as 8-bit pixels of a given size."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import ExifTags, Image, ImageOps
+
+# Named, so that no file is ever handed to a format that runs a program of its own, as PostScript does.
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm"})
+MOST_PIXELS = 2**26  # a small file may claim to unpack to any size
+SIDEWAYS = (5, 6, 7, 8)  # the EXIF orientations that swap height and width
+
+
+@dataclass(frozen=True)
+class Header:
+    """What is known of an image without decoding its pixels."""
+
+    height: int
+    width: int
+    grey: bool
+
+
+def read_header(path: Path) -> Header:
+    """Raises for what is no image, or one too large; any exception means that the file cannot be used."""
+    with _opened(path) as image:
+        width, height = image.size
+        # A PNG's orientation may stand behind its pixels, which are not to be decoded here.
+        if image.format != "PNG" and image.getexif().get(ExifTags.Base.Orientation) in SIDEWAYS:
+            width, height = height, width
+        return Header(height, width, grey=image.mode in ("1", "L", "LA") or image.mode.startswith("I"))
+
+
+def decode(path: Path, height: int, width: int, grey: bool) -> NDArray[np.uint8]:
+    """The pixels [C, H, W], upright, without transparency; C = 1 if `grey`, else 3.
+
+    An image of another size is scaled until it covers height × width, and what juts out is cut off evenly.
+    """
+    with _opened(path) as image:
+        upright = _eight_bits(ImageOps.exif_transpose(image)).convert("L" if grey else "RGB")
+        if upright.size != (width, height):
+            upright = ImageOps.fit(upright, (width, height), Image.Resampling.BICUBIC)
+        pixels = np.asarray(upright)
+    return pixels[None] if grey else pixels.transpose(2, 0, 1)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Image.Image]:
+    if path.stat().st_size == 0:
+        raise ValueError("the file is empty")
+    with Image.open(path, formats=FORMATS) as image:
+        if image.width * image.height > MOST_PIXELS:
+            raise ValueError(f"{image.width} × {image.height} pixels are more than {MOST_PIXELS:,}")
+        yield image
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """16 bits scaled to 8; Pillow's own conversion would clip at 255 instead."""
+    if image.mode == "F":
+        raise ValueError("floating-point pixels have no fixed range: store such images in an .npy file")
+    if not image.mode.startswith("I"):
+        return image
+    values = np.asarray(image).astype(np.int64)
+    if values.min() < 0 or values.max() > 65_535:
+        raise ValueError("pixels of more than 16 bits: store such images in an .npy file")
+    return Image.fromarray(((values * 255 + 32_767) // 65_535).astype(np.uint8))

@@ -1,0 +1,86 @@
+"""Labels as given, by number or by name, turned into class numbers that can be trusted."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from surelabel.data.source import UNLABELLED
+from surelabel.errors import UserError
+
+# More is a mistake (an identifier taken for a class), and a name for each would fill the memory.
+MOST_UNNAMED_CLASSES = 65_536
+
+
+def number_labels(
+    labels: ArrayLike | None, classes: Sequence[str] | None, samples: int
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """The class number of each sample [N], `UNLABELLED` where there is none, and the names of the classes.
+
+    Labels are whole numbers from 0, or names; -1 means unlabelled in both. Without `classes`, numbers are named "0",
+    "1", ... up to the largest, and names are numbered in sorted order.
+    """
+    names = None if classes is None else _checked_names(classes)
+    if labels is None:
+        return np.full(samples, UNLABELLED, dtype=np.int64), names or ()
+    given = np.asarray(labels)
+    if given.shape == (samples, 1):
+        given = given[:, 0]
+    if given.shape != (samples,):
+        shape = "x".join(map(str, given.shape))
+        raise UserError(f"there are {samples} images but {shape or 'no list of'} labels: give one label for each image")
+    if given.dtype.kind in "OT":
+        given = _texts(given)
+    return _from_names(given, names) if given.dtype.kind == "U" else _from_numbers(given, names)
+
+
+def _checked_names(classes: Sequence[str]) -> tuple[str, ...]:
+    names = tuple(str(name) for name in classes)
+    if len(set(names)) < len(names) or "" in names:
+        raise UserError(f"class names must differ from one another and not be empty, but are {', '.join(names)}")
+    return names
+
+
+def _texts(given: NDArray[np.object_]) -> NDArray[np.str_]:
+    """Names held as Python objects, as pandas gives them."""
+    for index, label in enumerate(given):
+        if not isinstance(label, str | int | np.integer):
+            raise UserError(f"the label of sample {index} is {label!r}: give a class name, or -1 for unlabelled")
+    return given.astype(np.str_)
+
+
+def _from_numbers(
+    given: NDArray[np.generic], names: tuple[str, ...] | None
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    if given.dtype.kind not in "iubf":
+        raise UserError(f"labels must be whole numbers or names, not of type {given.dtype}")
+    # Judged before the cast to int64, which would turn an unsigned 2**64 - 1 into -1.
+    values = given.astype(np.float64)
+    _refuse(given, ~np.isfinite(values) | (values != np.floor(values)), "which is no whole number")
+    if names is None:
+        _refuse(given, values >= MOST_UNNAMED_CLASSES, "too large for a class number: number the classes from 0")
+        names = tuple(str(number) for number in range(int(values.max()) + 1))
+    allowed = (
+        f"outside 0 to {len(names) - 1} (and {UNLABELLED} for unlabelled)" if names else "but no classes are given"
+    )
+    _refuse(given, (values < UNLABELLED) | (values >= len(names)), allowed)
+    return given.astype(np.int64), names
+
+
+def _from_names(given: NDArray[np.generic], names: tuple[str, ...] | None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    unlabelled = str(UNLABELLED)
+    _refuse(given, given == "", "an empty class name: write -1 for unlabelled")
+    distinct, inverse = np.unique(given, return_inverse=True)
+    if names is None:
+        names = tuple(str(name) for name in distinct if name != unlabelled)
+    numbers = {unlabelled: UNLABELLED} | {name: number for number, name in enumerate(names)}
+    unknown = UNLABELLED - 1
+    result = np.array([numbers.get(str(name), unknown) for name in distinct], dtype=np.int64)[inverse]
+    _refuse(given, result == unknown, f"not one of the {len(names)} classes ({', '.join(names[:10])})")
+    return result, names
+
+
+def _refuse(given: NDArray[np.generic], wrong: NDArray[np.bool_], why: str) -> None:
+    if wrong.any():
+        index = int(np.argmax(wrong))
+        raise UserError(f"the label of sample {index} is {given[index].item()!r}, {why}")

@@ -1,0 +1,74 @@
+"""A table of files and their classes, in a CSV file with a header."""
+
+import csv
+from collections.abc import Collection
+from pathlib import Path, PurePosixPath
+
+from surelabel.errors import UserError
+
+FILE_COLUMNS = ("path", "file", "image")
+CLASS_COLUMNS = ("label", "class")
+SHOWN = 5
+
+
+def read_labels_csv(path: Path, files: Collection[str]) -> dict[str, str]:
+    """The class of each file named in the table; `files` are those that exist, relative to the data folder."""
+    lines: dict[str, int] = {}
+    classes: dict[str, str] = {}
+    missing = []
+    for line, written, label in _rows(path):
+        file = _inside(written, f"{path}, line {line}")
+        if not label:
+            raise UserError(
+                f"{path}, line {line}: {written} has an empty class; leave the line out if it is unlabelled"
+            )
+        if file in lines:
+            same = "with the same class" if classes[file] == label else f"as {classes[file]} and as {label}"
+            raise UserError(f"{path}, lines {lines[file]} and {line}: {written} is named twice, {same}; keep one line")
+        if file not in files:
+            missing.append(f"{written} (line {line})")
+        lines[file], classes[file] = line, label
+    if missing:
+        shown = ", ".join(missing[:SHOWN]) + (", ..." if len(missing) > SHOWN else "")
+        raise UserError(f"{path} names {len(missing)} files that are not in the data folder: {shown}")
+    if not classes:
+        raise UserError(f"{path} names no files: it has a header but no lines")
+    return classes
+
+
+def _rows(path: Path) -> list[tuple[int, str, str]]:
+    """Line number, file and class of each row."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            reader = csv.reader(stream, strict=True)
+            header = [name.strip().lower() for name in next(reader, [])]
+            file_column = _column(path, header, FILE_COLUMNS)
+            class_column = _column(path, header, CLASS_COLUMNS)
+            rows = []
+            for row in reader:
+                if row and len(row) != len(header):
+                    raise UserError(f"{path}, line {reader.line_num}: {len(row)} columns instead of {len(header)}")
+                if row:
+                    rows.append((reader.line_num, row[file_column].strip(), row[class_column].strip()))
+            return rows
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{path} cannot be read as a CSV file in UTF-8: {error}") from error
+
+
+def _column(path: Path, header: list[str], names: tuple[str, ...]) -> int:
+    present = [index for index, name in enumerate(header) if name in names]
+    if len(present) != 1:
+        raise UserError(
+            f"{path} needs a first line that names exactly one column {' or '.join(names)}, but its first line is: "
+            f"{', '.join(header)[:200] or '(empty)'}"
+        )
+    return present[0]
+
+
+def _inside(written: str, where: str) -> str:
+    path = PurePosixPath(written)
+    if not path.parts:
+        raise UserError(f"{where}: the name of the file is empty")
+    if path.is_absolute() or ".." in path.parts:
+        raise UserError(f"{where}: {written} leads out of the data folder; name files relative to it")
+    return str(path)
