@@ -9,7 +9,17 @@ from typing import Any
 from surelabel.config import Run
 from surelabel.errors import UserError, closest
 from surelabel.recipes import SIZES, parse, recipe
-from surelabel.settings import check_key, flatten, from_namespace, keys, parser, read_yaml, to_yaml, with_settings
+from surelabel.settings import (
+    check_key,
+    flatten,
+    from_namespace,
+    keys,
+    parser,
+    read_yaml,
+    to_yaml,
+    with_settings,
+    wrong_type,
+)
 
 DESCRIPTION = """Train a classifier. --method, --data, --labels and --size choose a recipe, which sets everything else;
 a --config file and any option below change it."""
@@ -108,9 +118,9 @@ def _parsed(run: Run, given: dict[str, str]) -> Run:
     made = parser()
     made.set_defaults(flatten(dataclasses.asdict(run)))
     try:
-        return from_namespace(made, made.parse_args([f"--{key}={value}" for key, value in given.items()]))
+        return from_namespace(made.parse_args([f"--{key}={value}" for key, value in given.items()]))
     except ArgumentError as error:
-        raise UserError(str(error)) from None
+        raise wrong_type(error, dict(given)) from None
 
 
 def _resumed(run: Run, given: dict[str, str], extra: dict[str, str]) -> Options:

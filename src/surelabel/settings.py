@@ -1,16 +1,19 @@
 """Settings by dotted name: reading, checking and writing a `Run` from the command line and YAML. Imports no torch."""
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from surelabel.config import Run, validate
 from surelabel.errors import UserError, closest
 from surelabel.files import atomic_write
 
 if TYPE_CHECKING:
-    from jsonargparse import ArgumentParser
+    from jsonargparse import ArgumentParser, Namespace
+
+Part = TypeVar("Part")
 
 
 def keys(kind: Any = Run, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -50,10 +53,18 @@ def parser(prog: str = "surelabel fit", description: str | None = None) -> "Argu
     return made
 
 
-def from_namespace(made: "ArgumentParser", namespace: Any) -> Run:
+def from_namespace(namespace: "Namespace") -> Run:
     """The run that a parser read."""
-    values = made.instantiate_classes(namespace)
-    return validate(Run(**{f.name: values[f.name] for f in dataclasses.fields(Run)}))
+    return validate(_made(Run, namespace.as_dict()))
+
+
+def _made(kind: type[Part], values: dict[str, Any]) -> Part:
+    hints = get_type_hints(kind)
+    parts = {
+        key: _made(hints[key], value) if dataclasses.is_dataclass(hints[key]) else value
+        for key, value in values.items()
+    }
+    return kind(**parts)
 
 
 def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -111,8 +122,19 @@ def with_settings(run: Run, settings: dict[str, Any]) -> Run:
     try:
         namespace = made.parse_object(_nested(settings))
     except ArgumentError as error:
-        raise UserError(str(error)) from None
-    return from_namespace(made, namespace)
+        raise wrong_type(error, settings) from None
+    return from_namespace(namespace)
+
+
+def wrong_type(error: Exception, settings: dict[str, Any]) -> UserError:
+    """What the parser said of a value, in plain words."""
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+    named = re.search(r'key "([^"]+)"', str(error))
+    if named is None or named[1] not in settings:
+        return UserError(str(error))
+    hint = dict(keys())[named[1]]
+    kinds = " or ".join(words[kind] for kind in (get_args(hint) or (hint,)) if kind in words)
+    return UserError(f"{named[1]} must be {kinds or hint}, not {settings[named[1]]!r}")
 
 
 def _nested(flat: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,46 @@
+"""Real images small enough for tests: scikit-learn's digits, 8×8 pixels in one channel."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+from surelabel.config import Average, Batch, Evaluation, Network, Run
+from surelabel.data.arrays import ArraySource, own_data_set
+from surelabel.data.source import DataSet
+
+# Two test processes share two cores; more threads only get in each other's way.
+torch.set_num_threads(1)
+
+
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    images, labels = load_digits(return_X_y=True)
+    return (images * 15.9).astype(np.uint8).reshape(-1, 1, 8, 8), labels.astype(np.int64)
+
+
+@pytest.fixture(scope="session")
+def digits_data() -> DataSet:
+    images, labels = digits()
+    classes = [str(digit) for digit in range(10)]
+    train = ArraySource(images[:1400], labels[:1400], classes)
+    return own_data_set("digits", train, ArraySource(images[1400:], labels[1400:], classes))
+
+
+@pytest.fixture(scope="session")
+def digits_file(tmp_path_factory) -> Path:
+    images, labels = digits()
+    path = tmp_path_factory.mktemp("digits") / "digits.npz"
+    np.savez(path, images=images[:1400], labels=labels[:1400], test_images=images[1400:], test_labels=labels[1400:])
+    return path
+
+
+@pytest.fixture
+def tiny(digits_file, tmp_path) -> Run:
+    """A run of some seconds."""
+    return Run(
+        data=str(digits_file), labels=40, steps=12, out=str(tmp_path / "run"), threads=1, device="cpu",
+        batch=Batch(8, 2), network=Network("wrn-10-1", norm_momentum=0.1),
+        average=Average(0.9, warm=True, buffers="average"), evaluation=Evaluation(every=4, samples=100),
+    )  # fmt: skip

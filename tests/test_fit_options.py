@@ -1,0 +1,62 @@
+import pytest
+
+from surelabel.errors import UserError
+from surelabel.fit_options import read_options, split
+
+
+def test_dashes_underscores_and_equals_signs_are_all_the_same():
+    assert split(["--data-dir", "x", "--seed=3"]) == split(["--data_dir=x", "--seed", "3"])
+
+
+def test_the_command_line_beats_the_file_and_the_file_beats_the_recipe(tmp_path):
+    config = tmp_path / "c.yaml"
+    config.write_text("steps: 77\noptimizer:\n  lr: 0.5\n  momentum: 0.8\n")
+    run = read_options(["--recipe", "uda-cifar10-250", "--config", str(config), "--optimizer.lr", "0.25"]).run
+    assert (run.method, run.data, run.labels) == ("uda", "cifar10", 250)
+    assert (run.steps, run.optimizer.lr, run.optimizer.momentum) == (77, 0.25, 0.8)
+    assert run.batch.ratio == 7
+
+
+def test_the_method_and_data_choose_the_recipe_wherever_they_are_given(tmp_path):
+    config = tmp_path / "c.yaml"
+    config.write_text("method: pseudo-label\ndata: cifar10\nlabels: 250\n")
+    assert read_options(["--config", str(config)]).run.batch.ratio == 1
+    assert read_options(["--config", str(config), "--method", "uda"]).run.batch.ratio == 7
+    assert read_options([]).run.network.padding == "circular"
+    assert read_options(["--size", "paper"]).run.network.name == "wrn-28-2"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--stepps", "3"], "Did you mean 'steps'"),
+        (["--recipee", "x"], "Did you mean --recipe"),
+        (["--steps"], "--steps needs a value"),
+        (["steps"], "not an option"),
+        (["--seed", "1", "--seed", "2"], "given twice"),
+        (["--seed", "one"], "seed"),
+        (["--views.weak", "week"], "Did you mean 'weak'"),
+        (["--method", "fixmtach"], "Did you mean 'fixmatch'"),
+        (["--size", "huge"], "no size 'huge'"),
+        (["--resume", "nowhere"], "not a run folder"),
+        (["--resume", "nowhere", "--steps", "3"], "leave the other options out"),
+    ],
+)
+def test_a_slip_is_an_error_that_helps(arguments, message):
+    with pytest.raises(UserError, match=message):
+        read_options(arguments)
+
+
+def test_print_config_gives_a_file_that_reads_back(tmp_path, capsys):
+    assert read_options(["--method", "uda", "--seed", "5", "--print_config"]) is None
+    printed = tmp_path / "c.yaml"
+    printed.write_text(capsys.readouterr().out)
+    assert read_options(["--config", str(printed)]).run == read_options(["--method", "uda", "--seed", "5"]).run
+
+
+def test_resume_auto_goes_on_only_where_there_is_a_run(tmp_path):
+    arguments = ["--out", str(tmp_path / "run"), "--resume", "auto"]
+    assert not read_options(arguments).resume
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text("seed: 0\n")
+    assert read_options(arguments).resume
