@@ -39,7 +39,7 @@ def posterize(images: Tensor, level: Tensor) -> Tensor:
 def solarize(images: Tensor, level: Tensor) -> Tensor:
     """Invert the values from 256 - floor(25.6 level) on."""
     threshold = (256 - level * 256 // 10).to(torch.uint8)[:, None, None, None]
-    return torch.where(images < threshold, images, 255 - images)
+    return images ^ ((images >= threshold).to(torch.uint8) * 255)
 
 
 def brightness(images: Tensor, level: Tensor) -> Tensor:

@@ -29,7 +29,9 @@ class Cutout:
             raise UserError(f"a cutout of {size} pixels is not possible: choose a size of 0 or more")
         columns = _covered(u[:, :1], width, size)
         rows = _covered(u[:, 1:], height, size)
-        return images.masked_fill((rows[:, :, None] & columns[:, None])[:, None], self.fill)
+        covered = (rows[:, :, None] & columns[:, None])[:, None].to(images.dtype)
+        # Arithmetic, because masked_fill goes pixel by pixel and takes many times as long.
+        return (images * (1 - covered)).add_(covered * self.fill)
 
 
 def _covered(u: Tensor, side: int, size: int) -> Tensor:

@@ -9,48 +9,57 @@ from torch import Tensor
 from surelabel.data.views.pixels import take_pixels
 
 GEOMETRIC = ("Rotate", "ShearX", "ShearY", "TranslateX", "TranslateY")
-_ONE = 1 << 16  # Pillow maps coordinates in 16-bit fixed point; so does this, to pick the same pixels
+Affine = tuple[float, float, float, float, float, float]
 
 
 def move(images: Tensor, operation: Tensor, level: Tensor, negative: Tensor) -> Tensor:
     """images [n, C, H, W]; operation [n], a place in GEOMETRIC; level [n] in 1..9; negative [n] bool -> images."""
-    height, width = images.shape[2:]
-    maps = _maps(height, width, images.device)[operation, level - 1, negative.long()]
-    y = torch.arange(height, dtype=torch.int32, device=images.device)[:, None]
-    x = torch.arange(width, dtype=torch.int32, device=images.device)
-    xx, xy, x0, yx, yy, y0 = maps[:, :, None, None].unbind(1)
-    column = (xx * x + (xy * y + x0)) >> 16
-    row = (yx * x + (yy * y + y0)) >> 16
-    outside = (column < 0) | (column >= width) | (row < 0) | (row >= height)
-    source = (row * width + column).masked_fill_(outside, 0).long()
-    return take_pixels(images, source).masked_fill_(outside[:, None], 0)
+    which = (operation * 9 + level - 1) * 2 + negative
+    source = _sources(*images.shape[2:], images.device).index_select(0, which)
+    inside = (source >= 0).to(images.dtype)
+    return take_pixels(images, source.clamp_(min=0).long()).mul_(inside[:, None])
 
 
-@lru_cache(maxsize=8)
-def _maps(height: int, width: int, device: torch.device) -> Tensor:
-    """The maps of every operation, level and sign [5, 9, 2, 6], int32 in units of 2^-16 pixel."""
-    maps = [
-        [[_map(name, sign * level, height, width) for sign in (1, -1)] for level in range(1, 10)] for name in GEOMETRIC
-    ]
-    return torch.tensor(maps, dtype=torch.int32, device=device)
+@lru_cache(maxsize=2)
+def _sources(height: int, width: int, device: torch.device) -> Tensor:
+    """For each operation, level and sign [5 x 9 x 2, H, W] int32: which pixel y * W + x is shown, or -1 outside."""
+    return torch.stack(
+        [
+            _source(_map(name, sign * level, height, width), height, width)
+            for name in GEOMETRIC
+            for level in range(1, 10)
+            for sign in (1, -1)
+        ]
+    ).to(device)
 
 
-def _map(name: str, level: int, height: int, width: int) -> list[int]:
-    """(a, b, c, d, e, f): output pixel (x, y) shows the input at column a x + b y + c and row d x + e y + f."""
+def _source(affine: Affine, height: int, width: int) -> Tensor:
+    """Pillow's nearest neighbour [H, W] int32: coordinates in 16-bit fixed point, sampled at the centres of pixels."""
+    a, b, c, d, e, f = affine
+    fixed = [math.floor(value * 2**16 + 0.5) for value in (a, b, c + a / 2 + b / 2, d, e, f + d / 2 + e / 2)]
+    y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+    column, row = ((by_x * x + by_y * y + start) >> 16 for by_x, by_y, start in (fixed[:3], fixed[3:]))
+    inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
+    return torch.where(inside, row * width + column, -1).int()
+
+
+def _map(name: str, level: int, height: int, width: int) -> Affine:
+    """(a, b, c, d, e, f): output point (x, y) shows the input at column a x + b y + c and row d x + e y + f.
+
+    Translations are rounded to whole pixels. Where exactly half a pixel is left (levels 7 and 9 at sides of 50, 150,
+    250 ...), Pillow's own rounding errors make it choose the neighbouring pixel in places.
+    """
     share = 0.3 * level / 10
     match name:
         case "Rotate":
             cos, sin = math.cos(math.radians(3 * level)), math.sin(math.radians(3 * level))
-            a, b, d, e = cos, -sin, sin, cos
-            c, f = width / 2 - a * width / 2 - b * height / 2, height / 2 - d * width / 2 - e * height / 2
+            x, y = width / 2, height / 2
+            return cos, -sin, x - cos * x + sin * y, sin, cos, y - sin * x - cos * y
         case "ShearX":
-            a, b, c, d, e, f = 1.0, share, 0.0, 0.0, 1.0, 0.0
+            return 1, share, 0, 0, 1, 0
         case "ShearY":
-            a, b, c, d, e, f = 1.0, 0.0, 0.0, share, 1.0, 0.0
+            return 1, 0, 0, share, 1, 0
         case "TranslateX":
-            a, b, c, d, e, f = 1.0, 0.0, math.floor(share * width + 0.5), 0.0, 1.0, 0.0
+            return 1, 0, math.floor(share * width + 0.5), 0, 1, 0
         case _:
-            a, b, c, d, e, f = 1.0, 0.0, 0.0, 0.0, 1.0, math.floor(share * height + 0.5)
-    # Pixels are sampled at their centres, half a pixel from their corners.
-    centred = (a, b, c + a / 2 + b / 2, d, e, f + d / 2 + e / 2)
-    return [math.floor(value * _ONE + 0.5) for value in centred]
+            return 1, 0, 0, 0, 1, math.floor(share * height + 0.5)

@@ -1,7 +1,6 @@
 """The view for images that wrap around at their borders, as the unit cell of a crystal does."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
 
 import torch
@@ -25,16 +24,19 @@ class Periodic:
                 f"the periodic view turns images by 90 degrees and so needs square ones, "
                 f"but these have {side} x {width} pixels: choose another view"
             )
-        roll = whole_number(u[:, :2], side)[:, :, None, None]
-        symmetry = whole_number(u[:, 2], 4) * 3 + whole_number(u[:, 3], 3)
-        place = _symmetries(side, u.device)[symmetry]
-        rows, columns = ((place - roll) % side).unbind(1)
-        return take_pixels(images, rows * side + columns)
+        turns, flip = whole_number(u[:, 2:3], 4), whole_number(u[:, 3:], 3)
+        place = torch.arange(side, device=u.device)
+        down, across = _mirrored(place, flip == 0), _mirrored(place, flip == 1)
+        # An odd number of quarter turns swaps the axes: the source's row then changes along the result's rows.
+        swapped = turns % 2 == 1
+        row = _mirrored(torch.where(swapped, across, down), turns >= 2)
+        column = _mirrored(torch.where(swapped, down, across), (turns == 1) | (turns == 2))
+        roll = whole_number(u[:, :2], side)
+        row, column = (row - roll[:, :1]) % side * side, (column - roll[:, 1:]) % side
+        down, across = torch.where(swapped, column, row), torch.where(swapped, row, column)
+        return take_pixels(images, down[:, :, None] + across[:, None])
 
 
-@lru_cache(maxsize=8)
-def _symmetries(side: int, device: torch.device) -> Tensor:
-    """For each of 4 turns x 3 flips, the row and the column that each pixel comes from [12, 2, side, side]."""
-    place = torch.stack(torch.meshgrid(*[torch.arange(side, device=device)] * 2, indexing="ij"))
-    turned = [place.rot90(turns, (1, 2)) for turns in range(4)]
-    return torch.stack([flipped for image in turned for flipped in (image.flip(1), image.flip(2), image)])
+def _mirrored(place: Tensor, where: Tensor) -> Tensor:
+    """place [N] or [B, N], counted from the other end in the images chosen by where [B, 1] -> [B, N]."""
+    return torch.where(where, place.shape[-1] - 1 - place, place)

@@ -50,21 +50,23 @@ class RandAugment:
                 "the strong view needs uint8 images with 1 or 3 channels, but these are "
                 f"{str(images.dtype).removeprefix('torch.')} with {images.shape[1]}: choose another view for them"
             )
-        images = images.clone()
         for which, level, whether, sign in u.view(len(u), self.ops, 4).permute(1, 2, 0):
             operation = whole_number(which, len(OPERATIONS)).masked_fill_(whether >= self.probability, 0)
-            _apply(images, operation, 1 + whole_number(level, 9), sign < 0.5)
+            images = _apply(images, operation, 1 + whole_number(level, 9), sign < 0.5)
         return images
 
 
-def _apply(images: Tensor, operation: Tensor, level: Tensor, negative: Tensor) -> None:
-    """Change each image in place by its own operation: images of one operation are treated together."""
+def _apply(images: Tensor, operation: Tensor, level: Tensor, negative: Tensor) -> Tensor:
+    """Each image changed by its own operation: sort by operation, change group by group, restore the order."""
     order = operation.argsort()
     counts = operation.bincount(minlength=len(OPERATIONS)).tolist()
-    groups = torch.split(order, [*counts[:_FIRST_GEOMETRIC], sum(counts[_FIRST_GEOMETRIC:])])
-    for change, group in zip(_COLOUR.values(), groups[1:-1], strict=True):
-        if len(group):
-            images[group] = change(images[group], level[group])
-    moved = groups[-1]
-    if len(moved):
-        images[moved] = move(images[moved], operation[moved] - _FIRST_GEOMETRIC, level[moved], negative[moved])
+    sizes = [*counts[:_FIRST_GEOMETRIC], sum(counts[_FIRST_GEOMETRIC:])]
+    unchanged, *recoloured, moved = torch.split(images.index_select(0, order), sizes)
+    _, *levels, _ = torch.split(level[order], sizes)
+    last = order[len(order) - len(moved) :]
+    changed = [
+        unchanged,
+        *(change(*group) for change, *group in zip(_COLOUR.values(), recoloured, levels, strict=True) if len(group[0])),
+        move(moved, operation[last] - _FIRST_GEOMETRIC, level[last], negative[last]),
+    ]
+    return torch.cat(changed).index_select(0, order.argsort())
