@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import log_loss, mean_squared_error
 
-from fixtures import make_netcal
 from surelabel import equations
 from surelabel.errors import UserError
+from tests.fixtures import make_netcal
 
 NETCAL = json.loads(make_netcal.FILE.read_text())["values"]
 SCORES = ["ece", "mce", "classwise_ece", "equal_mass_ece", "aurc", "nll", "brier"]
@@ -81,6 +81,8 @@ def test_sharpen_shares_the_mass_of_tied_maxima_and_keeps_zeros():
     expected = torch.tensor([[0.5, 0.5, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
     assert torch.equal(equations.sharpen(probs, 1e-6), expected)
     assert torch.equal(equations.sharpen(probs, 50.0) == 0, probs == 0)
+    uniform = torch.full((1, 1000), 1e-3)
+    torch.testing.assert_close(equations.sharpen(uniform, 1e-300), uniform)
 
 
 def test_gradient_of_sharpen_is_right_and_finite_at_zero_probability():
