@@ -2,6 +2,7 @@ import pytest
 
 from surelabel.errors import UserError
 from surelabel.fit_options import read_options, split
+from surelabel.settings import write_yaml
 
 
 def test_dashes_underscores_and_equals_signs_are_all_the_same():
@@ -57,6 +58,5 @@ def test_print_config_gives_a_file_that_reads_back(tmp_path, capsys):
 def test_resume_auto_goes_on_only_where_there_is_a_run(tmp_path):
     arguments = ["--out", str(tmp_path / "run"), "--resume", "auto"]
     assert not read_options(arguments).resume
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "config.yaml").write_text("seed: 0\n")
+    write_yaml(read_options(arguments).run, tmp_path / "run" / "config.yaml")
     assert read_options(arguments).resume

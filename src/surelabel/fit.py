@@ -21,6 +21,8 @@ def fit(run: Run, resume: bool = False, console: Console | None = None) -> RunFo
     """Train, evaluate on the whole test set, and leave all of it in the run's folder."""
     console = console or Console()
     folder = RunFolder(run.folder)
+    if not resume:
+        folder.refuse_existing()
     run = folder.run() if resume else build.resolve(run)
     torch.set_num_threads(run.threads or 1)
     data = datasets.load(run.data, run.data_dir)

@@ -15,6 +15,7 @@ from surelabel.settings import (
     from_namespace,
     keys,
     parser,
+    read_run,
     read_yaml,
     to_yaml,
     with_settings,
@@ -129,9 +130,23 @@ def _resumed(run: Run, given: dict[str, str], extra: dict[str, str]) -> Options:
     if wanted is None:
         return Options(run, resume=False)
     if wanted == "auto":
-        return Options(run, resume=(run.folder / "config.yaml").is_file())
+        begun = run.folder / "config.yaml"
+        if begun.is_file():
+            _refuse_other_settings(run, read_run(begun))
+        return Options(run, resume=begun.is_file())
     if given or "config" in extra or "recipe" in extra:
         raise UserError("--resume RUN goes on with that run's own settings: leave the other options out")
     if not Path(wanted, "config.yaml").is_file():
         raise UserError(f"--resume {wanted}: that is not a run folder, it has no config.yaml")
     return Options(replace(run, out=wanted), resume=True)
+
+
+def _refuse_other_settings(run: Run, stored: Run) -> None:
+    """A run goes on with the settings that it began with; what was left open then, the stored run has filled in."""
+    before = flatten(dataclasses.asdict(stored))
+    for key, value in flatten(dataclasses.asdict(run)).items():
+        if value not in (None, "auto", before[key]):
+            raise UserError(
+                f"{run.folder} was begun with {key} {before[key]}, and is now asked for with {value}. "
+                f"Go on as it was with --resume {run.folder}, or choose another --out"
+            )

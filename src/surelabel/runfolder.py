@@ -44,13 +44,17 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
-    def create(self, run: Run, task: Task, labelled: NDArray[np.int64]) -> None:
-        """Make the folder and write what is known before the first step. An existing one is refused."""
+    def refuse_existing(self) -> None:
+        """Raise where the folder already holds something."""
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
             raise UserError(
                 f"{self.path} exists already. Go on with that run by --resume {self.path}, "
                 "choose another --out, or remove it"
             )
+
+    def create(self, run: Run, task: Task, labelled: NDArray[np.int64]) -> None:
+        """Make the folder and write what is known before the first step."""
+        self.refuse_existing()
         self._write_json("task.json", asdict(task))
         self._write_json("split.json", {"labelled": labelled.tolist()})
         self._write_json("environment.json", environment())

@@ -1,0 +1,44 @@
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from surelabel import build
+
+
+def loader(run, data, **views):
+    run = build.resolve(replace(run, views=replace(run.views, **views)))
+    return build.build_loader(run, data, build.build_split(run, data))
+
+
+def test_without_augmentation_a_batch_holds_the_stored_images_and_their_labels(tiny, digits_data):
+    load = loader(tiny, digits_data, labelled="none", weak="none", strong="none")
+    stored = {image.tobytes(): i for i, image in enumerate(digits_data.train.images(np.arange(len(digits_data.train))))}
+    for step in range(4):
+        batch = load(step)
+        found = [stored[image.numpy().tobytes()] for image in batch.labelled]
+        assert set(found) <= set(load.labelled)
+        assert batch.labels.tolist() == digits_data.train.labels[found].tolist()
+        pool = [stored[image.numpy().tobytes()] for image in batch.weak]
+        assert torch.equal(batch.weak, batch.strong)
+        assert batch.hidden.tolist() == digits_data.train.labels[pool].tolist()
+
+
+def test_the_pool_is_every_training_image_once_a_pass_the_labelled_included(tiny, digits_data):
+    load = loader(tiny, digits_data, weak="none")
+    steps = len(digits_data.train) // (load.batch * load.ratio)
+    seen = np.concatenate([load(step).weak.numpy() for step in range(steps)])
+    assert len(np.unique(seen.reshape(len(seen), -1), axis=0)) >= len(seen) - 5  # digits holds a few equal images
+
+
+def test_each_role_draws_for_itself(tiny, digits_data):
+    load = loader(tiny, digits_data, weak="weak", strong="weak")
+    batch = load(0)
+    assert not torch.equal(batch.weak, batch.strong)
+
+
+def test_a_larger_pool_or_another_method_changes_no_labelled_batch(tiny, digits_data):
+    first = loader(tiny, digits_data)
+    other = loader(replace(tiny, method="supervised", batch=replace(tiny.batch, ratio=5)), digits_data)
+    assert torch.equal(first(2).labelled, other(2).labelled)
+    assert other(2).weak is None

@@ -1,0 +1,86 @@
+"""What every method owes the loop."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from surelabel import build
+from surelabel.config import METHODS
+from surelabel.state import TrainState
+
+
+@pytest.fixture(params=METHODS)
+def parts(request, tiny, digits_data):
+    run = build.resolve(replace(tiny, method=request.param))
+    method = build.build_method(run)
+
+    def make() -> TrainState:
+        return build.build_state(run, build.build_network(run, build.task_of(digits_data)), method)
+
+    return run, method, build.build_loader(run, digits_data, build.build_split(run, digits_data)), make
+
+
+def advance(method, loader, state: TrainState, steps: int) -> None:
+    for _ in range(steps):
+        losses, state.selection = method.loss(
+            state.network, state.network, loader(state.step), state.selection, state.step
+        )
+        losses.total.backward()
+        state.optimizer.step()
+        state.optimizer.zero_grad()
+        state.average.update_parameters(state.network)
+        state.step += 1
+
+
+def test_the_loss_is_finite_and_reaches_backbone_and_head(parts):
+    _, method, loader, make = parts
+    state = make()
+    losses, _ = method.loss(state.network, state.network, loader(0), state.selection, 0)
+    losses.total.backward()
+    assert torch.isfinite(losses.total)
+    for parameter in state.network.parameters():
+        assert parameter.grad is not None
+        assert torch.isfinite(parameter.grad).all()
+    assert state.network.head.weight.grad.abs().sum() > 0
+    assert state.network.backbone.stem.weight.grad.abs().sum() > 0
+
+
+def test_n_steps_and_n_more_after_a_reload_equal_2n_steps_bit_for_bit(parts, tmp_path):
+    _, method, loader, make = parts
+    whole = make()
+    advance(method, loader, whole, 6)
+    half = make()
+    advance(method, loader, half, 3)
+    torch.save(half.state_dict(), tmp_path / "half.pt")
+    resumed = make()
+    resumed.load_state_dict(torch.load(tmp_path / "half.pt", weights_only=True))
+    advance(method, loader, resumed, 3)
+    for mine, theirs in zip(whole.average.state_dict().values(), resumed.average.state_dict().values(), strict=True):
+        assert torch.equal(mine, theirs)
+    for mine, theirs in zip(whole.network.parameters(), resumed.network.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_weight_decay_spares_biases_and_norms_and_misses_nothing(parts):
+    run, _, _, make = parts
+    state = make()
+    decayed, spared = state.optimizer.param_groups
+    assert decayed["weight_decay"] == run.optimizer.weight_decay
+    assert spared["weight_decay"] == 0
+    names = {id(parameter): name for name, parameter in state.network.named_parameters()}
+    grouped = [id(parameter) for group in state.optimizer.param_groups for parameter in group["params"]]
+    assert sorted(grouped) == sorted(names)
+    assert all("norm" in names[id(p)] or names[id(p)].endswith("bias") for p in spared["params"])
+    assert all("norm" not in names[id(p)] and names[id(p)].endswith("weight") for p in decayed["params"])
+
+
+def test_a_batch_is_a_function_of_the_step(parts):
+    _, _, loader, _ = parts
+    first, again, later = loader(3), loader(3), loader(4)
+    assert torch.equal(first.labelled, again.labelled)
+    assert not torch.equal(first.labelled, later.labelled)
+    if first.weak is not None:
+        assert torch.equal(first.strong, again.strong)
+        assert np.array_equal(first.hidden, again.hidden)

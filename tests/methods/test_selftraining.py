@@ -1,0 +1,104 @@
+"""Algorithm 1 against a plain loop over samples."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from surelabel import build
+from surelabel.config import Network as Settings
+from surelabel.config import Run
+from surelabel.methods import METHODS
+from surelabel.types import Batch, Task
+
+TASK = Task((1, 8, 8), ("a", "b", "c"), (0.0,), (1.0,))
+
+
+@pytest.fixture
+def network():
+    """In evaluation mode and float64, so that a sample's output does not depend on the batch it is in."""
+    made = build.build_network(Run(network=Settings("wrn-10-1", norm_momentum=0.1)), TASK).double().eval()
+    with torch.no_grad():
+        made.head.weight *= 30  # confident enough that some are accepted and some are not
+    return made
+
+
+@pytest.fixture
+def batch():
+    torch.manual_seed(1)
+    labelled, weak, strong = (torch.randn(n, 1, 8, 8, dtype=torch.float64) for n in (4, 24, 24))
+    return Batch(labelled, torch.tensor([0, 1, 2, 1]), weak, strong, torch.zeros(24, dtype=torch.long))
+
+
+def by_hand(network, batch, threshold, temperature, weight):
+    labelled = 0.0
+    for image, label in zip(batch.labelled, batch.labels, strict=True):
+        labelled -= math.log(network.predict(image[None]).probs[0, label]) / len(batch.labels)
+    unlabelled, accepted = 0.0, 0
+    for weak, strong in zip(batch.weak, batch.strong, strict=True):
+        q = network.predict(weak[None]).probs[0].tolist()
+        if max(q) < threshold:
+            continue
+        accepted += 1
+        if temperature == 0:
+            target = [float(k == q.index(max(q))) for k in range(3)]
+        else:
+            target = [p ** (1 / temperature) / sum(r ** (1 / temperature) for r in q) for p in q]
+        learnt = network.predict(strong[None]).probs[0].tolist()
+        unlabelled -= sum(t * math.log(p) for t, p in zip(target, learnt, strict=True)) / len(batch.weak)
+    return labelled, unlabelled, labelled + weight * unlabelled, accepted
+
+
+@pytest.mark.parametrize("forward", ["split", "joint"])
+@pytest.mark.parametrize(
+    ("name", "threshold", "temperature"), [("fixmatch", 0.95, 0), ("uda", 0.8, 0.4), ("pseudo-label", 0.95, 0)]
+)
+def test_the_loss_is_that_of_a_plain_loop(network, batch, name, threshold, temperature, forward):
+    method = replace(METHODS[name], forward=forward, weight=1.7)
+    losses, _ = method.loss(network, network, batch, method.select.init(), 0)
+    labelled, unlabelled, total, accepted = by_hand(network, batch, threshold, temperature, 1.7)
+    assert 0 < accepted < len(batch.weak)
+    assert int(losses.mask.sum()) == accepted
+    assert losses.labelled.item() == pytest.approx(labelled, abs=1e-10)
+    assert losses.unlabelled.item() == pytest.approx(unlabelled, abs=1e-10)
+    assert losses.total.item() == pytest.approx(total, abs=1e-10)
+
+
+@pytest.mark.parametrize("forward", ["split", "joint"])
+def test_no_gradient_flows_through_the_pseudo_labels(network, batch, forward):
+    """With strong views that do not reach the network, the unlabelled loss has no gradient at all."""
+    method = replace(METHODS["uda"], forward=forward)
+    weak = batch.weak.clone().requires_grad_()
+    losses, _ = method.loss(network, network, replace(batch, weak=weak), {}, 0)
+    losses.total.backward()
+    assert weak.grad is None or not weak.grad.any()
+
+
+def test_the_true_classes_of_the_pool_change_no_loss(network, batch):
+    for name in ("fixmatch", "uda", "pseudo-label"):
+        first, _ = METHODS[name].loss(network, network, batch, {}, 0)
+        other, _ = METHODS[name].loss(network, network, replace(batch, hidden=batch.hidden + 2), {}, 0)
+        assert torch.equal(first.total, other.total)
+
+
+def test_supervised_is_the_labelled_loss_alone(network, batch):
+    losses, _ = METHODS["supervised"].loss(network, network, Batch(batch.labelled, batch.labels), {}, 0)
+    assert losses.total.item() == pytest.approx(by_hand(network, batch, 2, 0, 0)[0], abs=1e-10)
+    assert losses.unlabelled is None
+
+
+@pytest.mark.parametrize(("weak_statistics", "moved_twice"), [(True, True), (False, False)])
+def test_the_weak_pass_moves_running_statistics_only_when_told_to(network, batch, weak_statistics, moved_twice):
+    network.train()
+    method = replace(METHODS["fixmatch"], weak_statistics=weak_statistics)
+    norm = network.backbone.norm
+    norm.momentum = 1.0
+    method.loss(network, network, batch, {}, 0)
+    after = norm.running_mean.clone()
+    network(torch.cat([batch.labelled, batch.strong]))
+    torch.testing.assert_close(norm.running_mean, after)  # the gradient pass comes last, whatever the weak one did
+    norm.momentum = 0.5
+    norm.running_mean.zero_()
+    method.loss(network, network, batch, {}, 0)
+    assert torch.allclose(norm.running_mean, after / 2) != moved_twice

@@ -1,0 +1,58 @@
+import subprocess
+import sys
+
+import pytest
+
+from surelabel.cli import COMMANDS, main
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["fit", "--help"], ["recipes"], ["--version"], ["fit", "--print_config"]]
+)
+def test_help_does_not_import_torch(arguments):
+    program = (
+        f"import sys; from surelabel.cli import main; code = main({arguments!r}); print('torch' in sys.modules, code)"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said.splitlines()[-1] == "False 0"
+
+
+def test_help_names_every_command(capsys):
+    assert main(["--help"]) == 0
+    said = capsys.readouterr().out
+    assert all(name in said for name in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fti"], "there is no command 'fti'. Did you mean 'fit'?"),
+        (["fit", "--stepps", "3"], "Did you mean 'steps'?"),
+        (["fit", "--data", "cifra10"], "Did you mean 'cifar10'?"),
+        (["evaluate", "nowhere"], "nowhere is not a run folder"),
+        (["predict", "nowhere", "phc", "-o", "x.csv"], "nowhere is not a run folder"),
+    ],
+)
+def test_a_users_mistake_is_one_line_and_exit_code_2(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.startswith("surelabel: ")
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_whole_session_at_the_command_line(tiny, tmp_path, capsys):
+    from surelabel.settings import to_yaml
+
+    config = tmp_path / "run.yaml"
+    config.write_text(to_yaml(tiny))
+    assert main(["fit", "--config", str(config)]) == 0
+    said = capsys.readouterr().out
+    assert "accuracy" in said
+    assert f"The run is in {tiny.folder}" in said
+    assert main(["evaluate", str(tiny.folder)]) == 0
+    assert "On 397 test samples" in capsys.readouterr().out
+    assert main(["predict", str(tiny.folder), tiny.data, "-o", str(tmp_path / "out.csv")]) == 0
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 1 + 1400

@@ -1,0 +1,110 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from surelabel.errors import UserError
+from surelabel.fit import evaluate_run, fit
+from surelabel.runfolder import RunFolder
+from surelabel.settings import to_yaml
+
+
+def test_the_folder_holds_all_that_the_run_was(tiny):
+    folder = fit(tiny)
+    assert folder.run().selection.threshold == 0.95
+    assert folder.run().target.temperature == 0
+    assert folder.task().classes == tuple(str(digit) for digit in range(10))
+    labelled = folder.labelled()
+    assert len(labelled) == 40
+    assert (np.diff(labelled) > 0).all()
+    environment = json.loads((folder.path / "environment.json").read_text())
+    assert environment["torch"] == torch.__version__
+    assert {"python", "surelabel", "commit", "threads"} <= set(environment)
+
+
+def test_evaluating_again_gives_the_figures_of_the_run(tiny):
+    folder = fit(tiny)
+    stored = json.loads((folder.path / "result.json").read_text())
+    again = evaluate_run(folder.path)
+    assert again["averaged"] == pytest.approx(stored["averaged"], abs=1e-6)
+    assert again["raw"] == pytest.approx(stored["raw"], abs=1e-6)
+
+
+def test_an_existing_folder_is_refused_and_left_alone(tiny):
+    tiny.folder.mkdir()
+    (tiny.folder / "thesis.txt").write_text("all of it")
+    with pytest.raises(UserError, match=r"exists already.*--resume"):
+        fit(tiny)
+    assert [path.name for path in tiny.folder.iterdir()] == ["thesis.txt"]
+
+
+def test_a_mistake_in_the_request_leaves_no_folder(tiny):
+    for change in ({"labels": 7}, {"labels": 100_000}, {"data": "nowhere.npz"}):
+        with pytest.raises(UserError):
+            fit(replace(tiny, **change))
+        assert not tiny.folder.exists()
+
+
+@pytest.fixture
+def command(tiny, tmp_path):
+    config = tmp_path / "run.yaml"
+    config.write_text(to_yaml(replace(tiny, steps=60)))
+
+    def start(*arguments):
+        return subprocess.Popen(
+            [sys.executable, "-m", "surelabel.cli", "fit", *arguments],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | {"COLUMNS": "200"},
+        )  # fmt: skip
+
+    return lambda out, *more: start("--config", str(config), "--out", str(out), *more)
+
+
+def test_an_interrupt_saves_and_the_resumed_run_ends_bit_for_bit_as_an_uninterrupted_one(command, tmp_path):
+    whole = command(tmp_path / "whole")
+    stopped = command(tmp_path / "stopped")
+    while not (tmp_path / "stopped" / "metrics.jsonl").exists():
+        assert stopped.poll() is None, stopped.stdout.read()
+        time.sleep(0.01)
+    stopped.send_signal(signal.SIGINT)
+    said, _ = stopped.communicate(timeout=120)
+    assert stopped.returncode == 128 + signal.SIGINT
+    assert f"surelabel fit --resume {tmp_path / 'stopped'}" in said
+    reached = torch.load(tmp_path / "stopped" / "checkpoint.pt", weights_only=True)["step"]
+    assert 0 < reached < 60
+
+    resumed = command(tmp_path / "stopped", "--resume", "auto")
+    assert resumed.wait(120) == 0, resumed.stdout.read()
+    assert whole.wait(120) == 0, whole.stdout.read()
+    for name in ("weights.safetensors", "weights-raw.safetensors", "metrics.jsonl", "result.json"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes(), name
+
+
+def test_a_run_goes_on_only_with_its_own_settings(tiny, tmp_path):
+    from surelabel.fit_options import read_options
+
+    fit(tiny)
+    config = tmp_path / "run.yaml"
+    config.write_text(to_yaml(tiny))
+    assert read_options(["--config", str(config), "--resume", "auto"]).resume
+    with pytest.raises(UserError, match=r"begun with optimizer\.lr 0\.03, and is now asked for with 0\.5"):
+        read_options(["--config", str(config), "--resume", "auto", "--optimizer.lr", "0.5"])
+
+
+def test_damage_is_named(tiny):
+    folder = fit(tiny)
+    weights = folder.path / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(UserError, match=r"weights\.safetensors is damaged"):
+        evaluate_run(folder.path)
+    (folder.path / "task.json").write_text("{}")
+    with pytest.raises(UserError, match=r"task\.json is damaged"):
+        RunFolder(folder.path).task()
+    with pytest.raises(UserError, match="not a run folder"):
+        evaluate_run(folder.path.parent)

@@ -1,0 +1,45 @@
+import torch
+
+from surelabel import build
+from surelabel.config import Network as Settings
+from surelabel.config import Run
+from surelabel.network import running_statistics_kept
+from surelabel.types import Task
+
+TASK = Task((3, 8, 8), ("a", "b"), (10.0, 20.0, 30.0), (2.0, 4.0, 8.0))
+RUN = Run(network=Settings("wrn-10-1", norm_momentum=0.1))
+
+
+def test_images_are_normalised_inside_by_channel():
+    network = build.build_network(RUN, TASK).eval()
+    images = torch.randint(0, 256, (4, 3, 8, 8), dtype=torch.uint8)
+    channels = [(images[:, c].float() - TASK.offset[c]) / TASK.scale[c] for c in range(3)]
+    normalised = torch.stack(channels, dim=1)
+    features, logits = network(images)
+    torch.testing.assert_close(features, network.backbone(normalised))
+    torch.testing.assert_close(logits, network.head(features))
+    torch.testing.assert_close(network.predict(images).probs, logits.softmax(-1).detach())
+
+
+def test_initial_weights_depend_on_the_seed_alone_and_leave_the_global_generator():
+    before = torch.random.get_rng_state()
+    first = build.build_network(RUN, TASK).state_dict()
+    assert torch.equal(before, torch.random.get_rng_state())
+    torch.rand(3)
+    again = build.build_network(RUN, TASK).state_dict()
+    other = build.build_network(Run(seed=1, network=RUN.network), TASK).state_dict()
+    assert all(torch.equal(first[key], again[key]) for key in first)
+    assert not torch.equal(first["head.weight"], other["head.weight"])
+
+
+def test_a_pass_can_use_batch_statistics_and_keep_the_running_ones():
+    network = build.build_network(RUN, TASK).train()
+    images = torch.rand(16, 3, 8, 8) * 50
+    norm = network.backbone.norm
+    before = norm.running_mean.clone()
+    with running_statistics_kept(network):
+        kept = network.predict(images).probs
+    assert torch.equal(before, norm.running_mean)
+    assert norm.momentum == 0.1
+    torch.testing.assert_close(network.predict(images).probs, kept)
+    assert not torch.equal(before, norm.running_mean)
