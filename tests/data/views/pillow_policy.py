@@ -1,6 +1,7 @@
 """The strong view image by image with Pillow: the oracle of the tests, and what the benchmark compares with."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ def from_pillow(image: Image.Image) -> NDArray[np.uint8]:
 def operate(name: str, image: Image.Image, level: int, sign: int) -> Image.Image:  # noqa: PLR0911, PLR0912
     """One operation of the policy at a level in 1..9."""
     factor, share = 0.05 + 0.9 * level / 10, sign * 0.3 * level / 10
+    matrix: tuple[float, ...]
     match name:
         case "Identity":
             return image
@@ -56,7 +58,7 @@ def operate(name: str, image: Image.Image, level: int, sign: int) -> Image.Image
     return image.transform(image.size, Image.Transform.AFFINE, matrix)
 
 
-def rand_augment(image: Image.Image, u: Sequence[np.float32], probability: float = 0.5) -> Image.Image:
+def rand_augment(image: Image.Image, u: Sequence[float], probability: float = 0.5) -> Image.Image:
     for first in range(0, len(u), 4):
         which, level, whether, sign = u[first : first + 4]
         if whether < probability:
@@ -65,24 +67,30 @@ def rand_augment(image: Image.Image, u: Sequence[np.float32], probability: float
     return image
 
 
-def cutout(image: Image.Image, u: Sequence[np.float32], size: int) -> Image.Image:
-    left, top = (int(max(0, draw * side - size / 2)) for draw, side in zip(u, image.size, strict=True))
+def cutout(image: Image.Image, u: Sequence[float], size: int) -> Image.Image:
+    left, top = (int(max(0.0, draw * side - size / 2)) for draw, side in zip(u, image.size, strict=True))
     right, bottom = int(min(image.width, left + size)), int(min(image.height, top + size))
     image = image.copy()
     ImageDraw.Draw(image).rectangle((left, top, right, bottom), 127 if image.mode == "L" else (127, 127, 127))
     return image
 
 
-def flip_crop(image: Image.Image, u: Sequence[np.float32], padding: int) -> Image.Image:
+def flip_crop(image: Image.Image, u: Sequence[float], padding: int) -> Image.Image:
     array = np.asarray(ImageOps.mirror(image) if u[0] < 0.5 else image)
-    array = np.pad(array, [(padding, padding)] * 2 + [(0, 0)] * (array.ndim - 2), mode="reflect")
     top, left = (int(draw * (2 * padding + 1)) for draw in u[1:])
-    return Image.fromarray(array).crop((left, top, left + image.width, top + image.height))
+    rows = _reflected(image.height, padding)[top : top + image.height]
+    columns = _reflected(image.width, padding)[left : left + image.width]
+    return Image.fromarray(array[rows][:, columns])
+
+
+@lru_cache
+def _reflected(side: int, padding: int) -> NDArray[np.int64]:
+    return np.pad(np.arange(side), padding, mode="reflect")
 
 
 def strong(image: NDArray[np.uint8], u: NDArray[np.float32]) -> NDArray[np.uint8]:
     """The whole strong view of one image [C, H, W] from its 13 draws."""
     side = min(image.shape[1:])
-    draws = list(u)
+    draws = u.tolist()
     view = flip_crop(to_pillow(image), draws[:3], side // 8)
     return from_pillow(cutout(rand_augment(view, draws[3:11]), draws[11:], side // 2))

@@ -11,7 +11,7 @@ from surelabel.data.views.geometry import GEOMETRIC, move
 from surelabel.data.views.pixels import whole_number
 from surelabel.errors import UserError
 
-_COLOUR: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+COLOUR: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "AutoContrast": colour.auto_contrast,
     "Brightness": colour.brightness,
     "Color": colour.colour,
@@ -21,7 +21,7 @@ _COLOUR: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "Sharpness": colour.sharpness,
     "Solarize": colour.solarize,
 }
-OPERATIONS = ("Identity", *_COLOUR, *GEOMETRIC)
+OPERATIONS = ("Identity", *COLOUR, *GEOMETRIC)
 _FIRST_GEOMETRIC = len(OPERATIONS) - len(GEOMETRIC)
 
 
@@ -50,7 +50,7 @@ class RandAugment:
                 "the strong view needs uint8 images with 1 or 3 channels, but these are "
                 f"{str(images.dtype).removeprefix('torch.')} with {images.shape[1]}: choose another view for them"
             )
-        for which, level, whether, sign in u.view(len(u), self.ops, 4).permute(1, 2, 0):
+        for which, level, whether, sign in u.reshape(len(u), self.ops, 4).permute(1, 2, 0):
             operation = whole_number(which, len(OPERATIONS)).masked_fill_(whether >= self.probability, 0)
             images = _apply(images, operation, 1 + whole_number(level, 9), sign < 0.5)
         return images
@@ -66,7 +66,7 @@ def _apply(images: Tensor, operation: Tensor, level: Tensor, negative: Tensor) -
     last = order[len(order) - len(moved) :]
     changed = [
         unchanged,
-        *(change(*group) for change, *group in zip(_COLOUR.values(), recoloured, levels, strict=True) if len(group[0])),
+        *(change(*group) for change, *group in zip(COLOUR.values(), recoloured, levels, strict=True) if len(group[0])),
         move(moved, operation[last] - _FIRST_GEOMETRIC, level[last], negative[last]),
     ]
     return torch.cat(changed).index_select(0, order.argsort())

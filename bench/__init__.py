@@ -1,0 +1,1 @@
+"""Benchmarks: speeds as ratios to a baseline that is timed in the same run. `python -m bench [names...]`."""

@@ -1,0 +1,27 @@
+"""`python -m bench [names...]`: run the benchmark modules of this folder, all or the named, and print one table."""
+
+import importlib
+import sys
+from pathlib import Path
+
+
+def main(names: list[str]) -> int:
+    """Print a Markdown row as soon as its module has finished; 2 if a name is unknown."""
+    modules = sorted(path.stem for path in Path(__file__).parent.glob("*.py"))
+    known = [name for name in modules if name not in ("__init__", "__main__", "timing")]
+    if unknown := sorted(set(names) - set(known)):
+        print(f"no benchmark named {', '.join(unknown)}: choose from {', '.join(known)}", file=sys.stderr)
+        return 2
+    print("| benchmark | what | figure | unit | target |\n|---|---|---|---|---|", flush=True)
+    for name in names or known:
+        for row in importlib.import_module(f"bench.{name}").run():
+            print(f"| {name} | {row.what} | {_figure(row.figure)} | {row.unit} | {row.target} |", flush=True)
+    return 0
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,40 @@
+"""The views on one thread: batched against Pillow image by image, on the same images with the same draws."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bench.timing import Row, interleaved
+from surelabel.data.views import named
+from surelabel.randomness import uniforms
+from tests.data.views import photographs, pillow_policy
+
+IMAGES = 448  # the unlabelled part of a step with B = 64 and µ = 7
+
+
+def run() -> list[Row]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return _rows(photographs.crops(IMAGES, 3, 32, 32))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _rows(images: NDArray[np.uint8]) -> list[Row]:
+    batch = torch.from_numpy(images)
+    draws = {name: uniforms(0, name, 0, IMAGES, named(name).draws) for name in ("weak", "strong", "periodic")}
+    tensors = {name: torch.from_numpy(draw) for name, draw in draws.items()}
+    seconds = interleaved(
+        {
+            "Pillow": lambda: [
+                pillow_policy.strong(image, u) for image, u in zip(images, draws["strong"], strict=True)
+            ],
+            "strong": lambda: named("strong")(batch, tensors["strong"]),
+            "weak": lambda: named("weak")(batch, tensors["weak"]),
+            "periodic": lambda: named("periodic")(batch, tensors["periodic"]),
+        }
+    )
+    speeds = [Row(f"{name}, {IMAGES} x 3x32x32", IMAGES / time, "images/s") for name, time in seconds.items()]
+    ratio = seconds["Pillow"] / seconds["strong"]
+    return [*speeds, Row("strong view, times as fast as Pillow per image", ratio, "x", "at least 3")]

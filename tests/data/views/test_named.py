@@ -1,0 +1,31 @@
+import numpy as np
+import pytest
+import torch
+
+from surelabel.data.views import Identity, Periodic, named
+from surelabel.errors import UserError
+from surelabel.randomness import uniforms
+from tests.data.views.photographs import crops
+from tests.data.views.pillow_policy import strong
+
+
+@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28), (3, 24, 40)])
+def test_the_strong_view_equals_a_loop_over_the_images_with_pillow(shape):
+    images, u = crops(448, *shape), uniforms(1, "test", 0, 448, named("strong").draws)
+    views = named("strong")(torch.from_numpy(images), torch.from_numpy(u)).numpy()
+    np.testing.assert_array_equal(views, np.stack([strong(image, own) for image, own in zip(images, u, strict=True)]))
+
+
+def test_the_weak_view_is_the_beginning_of_the_strong_one():
+    weak, parts = named("weak"), named("strong").parts
+    assert parts[0] == weak
+
+
+def test_none_and_periodic_are_what_they_say():
+    assert isinstance(named("none"), Identity)
+    assert isinstance(named("periodic"), Periodic)
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones():
+    with pytest.raises(UserError, match=r"no view named 'stong': choose one of none, weak, strong, periodic"):
+        named("stong")
