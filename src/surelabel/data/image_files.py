@@ -29,8 +29,8 @@ def read_header(path: Path) -> Header:
     """Raises for what is no image, or one too large; any exception means that the file cannot be used."""
     with _opened(path) as image:
         width, height = image.size
-        # A PNG's orientation may stand behind its pixels, which are not to be decoded here.
-        if image.format != "PNG" and image.getexif().get(ExifTags.Base.Orientation) in SIDEWAYS:
+        # Pillow turns a TIFF itself; a PNG's orientation may stand behind its pixels, which are not to be decoded here.
+        if image.format in ("JPEG", "MPO", "WEBP") and image.getexif().get(ExifTags.Base.Orientation) in SIDEWAYS:
             width, height = height, width
         return Header(height, width, grey=image.mode in ("1", "L", "LA") or image.mode.startswith("I"))
 

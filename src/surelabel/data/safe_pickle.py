@@ -8,6 +8,7 @@ description handed to them can make an array of bytes pass for pointers to Pytho
 import io
 import math
 import pickle
+import pickletools
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ TYPES = frozenset(kind + size for kind in "iu" for size in "1248") | {"f4", "f8"
 def load_dict(content: bytes, origin: str) -> dict[str, Value]:
     """A pickled dictionary whose values are arrays, scalars, texts, or lists of the latter two; `origin` names it."""
     try:
+        _refuse_memory_trap(content)
         loaded = _Unpickler(io.BytesIO(content), encoding="bytes").load()
         if type(loaded) is not dict:
             raise pickle.UnpicklingError(f"it holds a {type(loaded).__name__}, not a dictionary")
@@ -31,6 +33,13 @@ def load_dict(content: bytes, origin: str) -> dict[str, Value]:
         raise UserError(
             f"{origin} ({len(content):,} bytes) is refused: {error}. It is corrupt or not official: fetch it again"
         ) from error
+
+
+def _refuse_memory_trap(content: bytes) -> None:
+    """An unpickler makes room for as many remembered objects as the largest number given to one, true or not."""
+    for opcode, argument, _ in pickletools.genops(content):
+        if opcode.name.endswith("PUT") and int(str(argument)) > len(content):
+            raise pickle.UnpicklingError(f"it counts {argument} objects in {len(content)} bytes")
 
 
 class _Type:

@@ -1,0 +1,88 @@
+import csv
+import io
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from surelabel.data.labels_csv import read_labels_csv
+from surelabel.errors import UserError
+
+FILES = {"a.png", "b.png", "inner/ä ö, ü.png", "d.png", "e.png", "f.png", "g.png"}
+
+
+def write(tmp_path, text, encoding="utf-8"):
+    path = tmp_path / "labels.csv"
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+@pytest.mark.parametrize("header", ["path,label", "file,class", "image,label", " Path , CLASS ", "id,image,note,label"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_every_header_encoding_and_newline(tmp_path, header, encoding, newline):
+    rows = [("a.png", "cat"), ("./b.png", "dog"), ('"inner/ä ö, ü.png"', "große Katze")]
+    long = header.startswith("id")
+    lines = [f"1,{file},x,{name}" if long else f"{file},{name}" for file, name in rows]
+    path = write(tmp_path, newline.join([header, *lines, ""]), encoding)
+    assert read_labels_csv(path, FILES) == {"a.png": "cat", "b.png": "dog", "inner/ä ö, ü.png": "große Katze"}
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(st.sampled_from(sorted(FILES)), st.text(min_size=1).map(str.strip).filter(bool), min_size=1))
+def test_what_pythons_writer_writes_is_read_back(tmp_path, classes):
+    classes = {file: name.encode("utf-8", "ignore").decode() or "x" for file, name in classes.items()}
+    buffer = io.StringIO()
+    csv.writer(buffer).writerows([("path", "label"), *classes.items()])
+    assert read_labels_csv(write(tmp_path, buffer.getvalue()), FILES) == classes
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"exactly one column path or file or image, .*\(empty\)"),
+        ("a.png,cat\n", "first line is: a.png, cat"),
+        ("path,kind\na.png,cat\n", "exactly one column label or class"),
+        ("path,file,label\na.png,a.png,cat\n", "exactly one column path or file or image"),
+        ("path,label\n", "names no files"),
+        ("path,label\na.png,\n", r"line 2: a\.png has an empty class"),
+        ("path,label\na.png,  \n", r"line 2: a\.png has an empty class"),
+        ("path,label\n,cat\n", "line 2: the name of the file is empty"),
+        ("path,label\na.png\n", "line 2: 1 columns instead of 2"),
+        ("path,label\na.png,cat,dog\n", "line 2: 3 columns instead of 2"),
+        ("path,label\na.png,cat\nb.png,dog\na.png,dog\n", "lines 2 and 4: a.png is named twice, as cat and as dog"),
+        ("path,label\na.png,cat\n./a.png,cat\n", "lines 2 and 3: ./a.png is named twice, with the same class"),
+        ("path,label\n../a.png,cat\n", "leads out of the data folder"),
+        ("path,label\ninner/../../a.png,cat\n", "leads out of the data folder"),
+        ("path,label\n/etc/passwd,cat\n", "leads out of the data folder"),
+        (
+            "path,label\nnone.png,cat\na.png,cat\n",
+            r"names 1 files that are not in the data folder: none\.png \(line 2\)$",
+        ),
+        ('path,label\n"a.png,cat\n', "cannot be read as a CSV file"),
+        ("path,label\n" + "x" * 200_000 + ",cat\n", "cannot be read as a CSV file"),
+        ("path,label\na\0b.png,cat\n", "not in the data folder"),
+    ],
+)
+def test_a_wrong_table_is_refused_with_the_line(tmp_path, text, message):
+    path = write(tmp_path, text)
+    with pytest.raises(UserError, match=message) as caught:
+        read_labels_csv(path, FILES)
+    assert str(path) in str(caught.value)
+
+
+def test_of_many_missing_files_the_first_few_and_the_count_are_named(tmp_path):
+    text = "path,label\n" + "".join(f"missing{number}.png,cat\n" for number in range(1000))
+    with pytest.raises(UserError, match=r"names 1000 files .*missing0\.png .*missing4\.png \(line 6\), \.\.\.$"):
+        read_labels_csv(write(tmp_path, text), FILES)
+
+
+def test_another_encoding_is_refused_by_name(tmp_path):
+    path = write(tmp_path, "path,label\nä.png,cat\n", "latin-1")
+    with pytest.raises(UserError, match="in UTF-8"):
+        read_labels_csv(path, FILES)
+
+
+def test_a_table_that_is_not_there(tmp_path):
+    with pytest.raises(UserError, match="cannot be read"):
+        read_labels_csv(tmp_path / "absent.csv", FILES)
