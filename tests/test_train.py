@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ from surelabel.config import Average, Optimizer
 from surelabel.errors import UserError
 from surelabel.fit import fit
 from surelabel.runfolder import RAW, RunFolder
+from surelabel.train import Finite
 
 
 def rows(folder: RunFolder):
@@ -51,13 +53,24 @@ def test_timings_lie_beside_the_metrics(tiny):
     assert {"views", "network", "update", "evaluation"} <= set(lines[0])
 
 
-def test_a_loss_that_explodes_stops_the_run_by_name_and_keeps_the_last_good_checkpoint(tiny):
-    with pytest.raises(UserError, match=r"the loss became (nan|inf) at step \d+.*smaller --optimizer\.lr"):
-        fit(replace(tiny, optimizer=Optimizer(lr=1e30), evaluation=replace(tiny.evaluation, every=1)))
-    folder = RunFolder(tiny.folder)
-    kept = torch.load(folder.path / "checkpoint.pt", weights_only=True)
-    assert kept["step"] >= 1
-    assert rows(folder)[-1]["step"] == kept["step"]
+@pytest.mark.parametrize("look_every", [1, 3])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_loss_that_is_no_finite_number_is_told_with_its_step(tmp_path, look_every, bad):
+    watched = Finite(RunFolder(tmp_path), look_every)
+    watched.add(torch.tensor(1.0), 7)
+    with pytest.raises(UserError, match=rf"the loss became {bad} at step 8,.*smaller --optimizer\.lr"):
+        for step, loss in ((8, bad), (9, 1.0), (10, 1.0)):
+            watched.add(torch.tensor(loss), step)
+
+
+def test_a_run_that_diverges_stops_and_keeps_its_last_good_checkpoint(tiny):
+    run = replace(tiny, optimizer=Optimizer(lr=20), evaluation=replace(tiny.evaluation, every=5))
+    with pytest.raises(UserError, match=r"became (nan|inf) at step \d+, and the run stopped") as told:
+        fit(run)
+    assert int(re.search(r"step (\d+)", str(told.value))[1]) > 5
+    kept = torch.load(run.folder / "checkpoint.pt", weights_only=True)
+    assert kept["step"] == 5
+    assert all(torch.isfinite(tensor).all() for tensor in kept["network"].values())
 
 
 def test_evaluated_are_the_averaged_weights_with_the_raw_beside_them(tiny):

@@ -9,9 +9,14 @@ from numpy.typing import NDArray
 from surelabel import metrics
 from surelabel.config import Run
 from surelabel.data.source import UNLABELLED, Source
+from surelabel.errors import UserError
 from surelabel.network import Network
 from surelabel.randomness import generator
 from surelabel.types import Prediction
+
+
+class NotFinite(UserError):
+    """The network has diverged."""
 
 
 @torch.no_grad()
@@ -25,7 +30,10 @@ def predict(network: Network, source: Source, index: NDArray[np.int64], batch: i
         for start in range(0, len(index), batch)
     ]
     network.train(training)
-    return Prediction(torch.cat(probs))
+    prediction = Prediction(torch.cat(probs))
+    if not torch.isfinite(prediction.probs).all():
+        raise NotFinite("the network's predictions are not finite numbers: its training diverged")
+    return prediction
 
 
 def known(source: Source) -> NDArray[np.int64]:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel
@@ -60,7 +59,3 @@ class TrainState:
         self.tally = {name: tensor.to(device) for name, tensor in state["tally"].items()}
         self.step = state["step"]
         self.history = state["history"]
-
-    def unhealthy(self) -> list[str]:
-        """The parameters that are no longer finite numbers."""
-        return [name for name, tensor in self.network.named_parameters() if not torch.isfinite(tensor).all()]

@@ -15,7 +15,7 @@ from surelabel.data.loader import Loader
 from surelabel.data.source import Source
 from surelabel.display import Display
 from surelabel.errors import UserError
-from surelabel.evaluate import figures, fixed_part
+from surelabel.evaluate import NotFinite, figures, fixed_part
 from surelabel.methods.selftraining import SelfTraining
 from surelabel.metrics import SelectionSums, selection_sums
 from surelabel.runfolder import RunFolder
@@ -64,7 +64,7 @@ def train(
 
             if state.step % every == 0 or state.step == run.steps:
                 losses_seen.look()
-                with watch.part("evaluation"):
+                with watch.part("evaluation"), losses_seen.blamed(state.step):
                     state.history.append(evaluation(run, state, test))
                 display.evaluation(state.history[-1])
                 state.tally.clear()
@@ -120,11 +120,22 @@ class Finite:
     def look(self) -> None:
         for step, loss in self.recent:
             if not torch.isfinite(loss):
-                raise UserError(
-                    f"the loss became {loss.item()} at step {step}, and the run stopped. {self.folder.path} keeps its "
-                    "last good checkpoint. A smaller --optimizer.lr is the usual remedy"
-                )
+                raise self._diverged(f"the loss became {loss.item()}", step)
         self.recent.clear()
+
+    @contextmanager
+    def blamed(self, step: int) -> Iterator[None]:
+        """Within this block, predictions that are not finite are told with the step: the update before it did that."""
+        try:
+            yield
+        except NotFinite as error:
+            raise self._diverged("the predictions became nan", step) from error
+
+    def _diverged(self, what: str, step: int) -> UserError:
+        return UserError(
+            f"{what} at step {step}, and the run stopped. {self.folder.path} keeps its last good checkpoint, if it had "
+            "reached one. A smaller --optimizer.lr is the usual remedy"
+        )
 
 
 class Stopwatch:
