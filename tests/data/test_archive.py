@@ -3,11 +3,11 @@ import io
 import tarfile
 
 import pytest
-from tests.data.official_files import tar_gz
 
 from surelabel.data import archive
 from surelabel.data.archive import read_file, read_files
 from surelabel.errors import UserError
+from tests.data.official_files import tar_gz
 
 FILES = {"one.bin": b"1" * 5000, "two.bin": bytes(range(256)) * 20}
 

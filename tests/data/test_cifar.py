@@ -3,6 +3,9 @@ import pickle
 
 import numpy as np
 import pytest
+
+from surelabel.data import cifar
+from surelabel.errors import UserError
 from tests.data.official_files import (
     CIFAR_ARCHIVE,
     CIFAR_FOLDER,
@@ -12,9 +15,6 @@ from tests.data.official_files import (
     python2_pickle,
     write_cifar,
 )
-
-from surelabel.data import cifar
-from surelabel.errors import UserError
 
 VERSIONS = [(name, version) for name in ("cifar10", "cifar100") for version in ("binary", "python")]
 

@@ -189,7 +189,7 @@ def test_names_that_are_not_utf_8_are_skipped_in_printable_form(tmp_path):
     write(tmp_path, FOUR)
     picture(0).save(tmp_path / "cat/q.png")
     try:
-        os.rename(os.fsencode(tmp_path / "cat/q.png"), os.fsencode(tmp_path) + b"/cat/\xff.png")
+        (tmp_path / "cat/q.png").rename(tmp_path / "cat" / os.fsdecode(b"\xff.png"))
     except OSError:
         pytest.skip("this file system takes UTF-8 names only")
     assert folder.load(tmp_path).train.skipped == (("cat/\\udcff.png", "the name of the file is not UTF-8"),)
@@ -226,7 +226,7 @@ def test_a_set_that_would_fill_the_memory_is_refused_before_it_is_decoded(tmp_pa
     monkeypatch.setattr(folder, "MOST_BYTES", 1000)
     monkeypatch.setattr(folder, "decode", lambda *_: pytest.fail("decoded"))
     write(tmp_path, FOUR)
-    with pytest.raises(UserError, match="4 images of 10 × 12 pixels would take .* give a smaller size"):
+    with pytest.raises(UserError, match=r"4 images of 10 × 12 pixels would take .* give a smaller size"):
         folder.load(tmp_path)
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.data.official_files import idx as idx_bytes
-from tests.data.official_files import write_idx
 
 from surelabel.data import idx
 from surelabel.errors import UserError
+from tests.data.official_files import idx as idx_bytes
+from tests.data.official_files import write_idx
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 

@@ -16,9 +16,11 @@ def saved(path, image, **options):
 
 @pytest.mark.parametrize(
     ("mode", "suffix"),
-    [("1", "png"), ("L", "png"), ("LA", "png"), ("P", "png"), ("RGB", "png"), ("RGBA", "png")]
-    + [("CMYK", "jpg"), ("CMYK", "tif"), ("YCbCr", "jpg"), ("L", "jpg"), ("RGB", "jpg"), ("P", "gif")]
-    + [("RGB", "bmp"), ("RGB", "webp"), ("RGB", "ppm"), ("L", "pgm"), ("1", "pbm")],
+    [
+        *((mode, "png") for mode in ("1", "L", "LA", "P", "RGB", "RGBA")),
+        *((mode, "jpg") for mode in ("L", "RGB", "YCbCr", "CMYK")),
+        *(("CMYK", "tif"), ("P", "gif"), ("RGB", "bmp"), ("RGB", "webp"), ("RGB", "ppm"), ("L", "pgm"), ("1", "pbm")),
+    ],
 )
 def test_every_mode_becomes_what_pillow_makes_of_it(tmp_path, mode, suffix):
     path = saved(tmp_path / f"x.{suffix}", PHOTO.convert(mode))

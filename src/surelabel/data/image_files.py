@@ -40,11 +40,13 @@ def decode(path: Path, height: int, width: int, grey: bool) -> NDArray[np.uint8]
 
     An image of another size is scaled until it covers height × width, and what juts out is cut off evenly.
     """
+    mode = "L" if grey else "RGB"
     with _opened(path) as image:
-        upright = _eight_bits(ImageOps.exif_transpose(image)).convert("L" if grey else "RGB")
-        if upright.size != (width, height):
-            upright = ImageOps.fit(upright, (width, height), Image.Resampling.BICUBIC)
-        pixels = np.asarray(upright)
+        ImageOps.exif_transpose(image, in_place=True)
+        plain = image if image.mode == mode else _eight_bits(image).convert(mode)
+        if plain.size != (width, height):
+            plain = ImageOps.fit(plain, (width, height), Image.Resampling.BICUBIC)
+        pixels = np.asarray(plain)
     return pixels[None] if grey else pixels.transpose(2, 0, 1)
 
 
