@@ -1,6 +1,7 @@
 """The command line. Heavy libraries are imported by the command that needs them: --help must not wait for torch."""
 
 import argparse
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -105,9 +106,15 @@ def _recipes(arguments: list[str]) -> int:
 
 
 def _data(arguments: list[str]) -> int:
-    from surelabel.phc.commands import run_command
+    from jsonargparse import auto_cli
 
-    return run_command(arguments)
+    from surelabel.phc import commands
+
+    named: Any = {"make-phc": commands.make_phc, "audit-phc": commands.audit_phc}
+    # Options are named after the functions' arguments; --min-delta-eps and --min_delta_eps are the same.
+    words = [re.sub(r"(?<=\w)-", "_", word) if re.match(r"--[\w-]+$", word) else word for word in arguments]
+    auto_cli(named, args=words, prog="surelabel data", as_positional=False)
+    return 0
 
 
 COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {

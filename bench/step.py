@@ -1,0 +1,109 @@
+"""One FixMatch step of WRN-28-2 with B = 16, µ = 7 on two threads: what it costs beside the bare network."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from bench.timing import Row, interleaved
+from surelabel import build
+from surelabel.config import Batch, Run
+from surelabel.data.arrays import ArraySource, own_data_set
+from surelabel.data.source import DataSet
+from surelabel.equations import labelled_cross_entropy
+from surelabel.methods.selftraining import SelfTraining
+from surelabel.network import Network
+
+RUN = build.resolve(Run(method="fixmatch", labels=250, batch=Batch(16, 7), device="cpu", threads=2))
+
+
+def run() -> list[Row]:
+    torch.set_num_threads(2)
+    data = _noise(50_000)
+    seconds = interleaved(
+        {
+            "bare": _bare(data),
+            "split": _step(data, build.build_method(RUN)),
+            "joint": _step(data, build.build_method(replace(RUN, forward="joint"))),
+            "port": _as_existing_ports(data),
+            "twice the pool": _step(_noise(100_000), build.build_method(RUN)),
+        },
+        rounds=7,
+    )
+    images = RUN.batch.labelled * (1 + RUN.batch.ratio)
+    speeds = {
+        "bare": "forwards and backward alone, on ready tensors",
+        "split": "a whole step: views, split forward, loss, optimizer, average",
+        "joint": "the same with one joint pass",
+        "port": "one joint pass, channels first, gradients on everything",
+    }
+    return [
+        *[Row(what, images / seconds[name], "images/s") for name, what in speeds.items()],
+        Row("whole step / bare network", seconds["split"] / seconds["bare"], "x the time", "at most 1.1"),
+        Row(
+            "joint pass, channels first / whole step", seconds["port"] / seconds["split"], "x the time", "at least 1.5"
+        ),
+        Row("our joint step / whole split step", seconds["joint"] / seconds["split"], "x the time"),
+        Row("pool of 100,000 / pool of 50,000", seconds["twice the pool"] / seconds["split"], "x the time", "1"),
+    ]
+
+
+def _noise(images: int) -> DataSet:
+    generator = np.random.default_rng(0)
+    pixels = generator.integers(0, 256, (images, 3, 32, 32), dtype=np.uint8)
+    return own_data_set("noise", ArraySource(pixels, np.arange(images) % 10, [str(k) for k in range(10)]), None)
+
+
+def _network(data: DataSet) -> Network:
+    return build.build_network(RUN, build.task_of(data)).train()
+
+
+def _step(data: DataSet, method: SelfTraining) -> Callable[[], None]:
+    loader = build.build_loader(RUN, data, build.build_split(RUN, data))
+    state = build.build_state(RUN, _network(data), method)
+
+    def step() -> None:
+        losses, state.selection = method.loss(
+            state.network, state.network, loader(state.step), state.selection, state.step
+        )
+        torch.autograd.backward(losses.total)
+        state.optimizer.step()
+        state.optimizer.zero_grad()
+        state.average.update_parameters(state.network)
+        state.step += 1
+
+    return step
+
+
+def _ready(images: int) -> torch.Tensor:
+    return torch.randn(images, 3, 32, 32)
+
+
+def _bare(data: DataSet) -> Callable[[], None]:
+    """The weak pass without gradients, the labelled and strong pass with them, and nothing else."""
+    network = _network(data)
+    weak, learnt = (
+        _ready(images).contiguous(memory_format=torch.channels_last)
+        for images in (RUN.batch.labelled * RUN.batch.ratio, RUN.batch.labelled * (1 + RUN.batch.ratio))
+    )
+    labels = torch.zeros(len(learnt), dtype=torch.long)
+
+    def step() -> None:
+        with torch.no_grad():
+            network.head(network.backbone(weak))
+        torch.autograd.backward(labelled_cross_entropy(network.head(network.backbone(learnt)), labels))
+
+    return step
+
+
+def _as_existing_ports(data: DataSet) -> Callable[[], None]:
+    """Forward and backward of one pass over labelled, weak and strong, in torch's default memory format."""
+    network = _network(data).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    images = _ready(RUN.batch.labelled * (1 + 2 * RUN.batch.ratio))
+    labels = torch.zeros(len(images), dtype=torch.long)
+
+    def step() -> None:
+        torch.autograd.backward(labelled_cross_entropy(network.head(network.backbone(images)), labels))
+
+    return step
