@@ -29,20 +29,38 @@ from surelabel.types import Task
 
 def resolve(run: Run) -> Run:
     """The run with nothing left open: the method's own values, the device and the number of threads filled in."""
-    method = METHODS[run.method]
-    select, target = method.select, method.target
-    if run.selection.threshold is None and isinstance(select, Confidence):
-        run = replace(run, selection=replace(run.selection, threshold=select.threshold))
-    if run.target.temperature is None:
-        temperature = target.temperature if isinstance(target, Sharpen) else 0.0
-        run = replace(run, target=replace(run.target, temperature=temperature))
+    method = build_method(run)
+    threshold = method.select.threshold if isinstance(method.select, Confidence) else None
+    temperature = method.target.temperature if isinstance(method.target, Sharpen) else 0.0
     return replace(
         run,
-        weight=method.weight if run.weight is None else run.weight,
-        forward=run.forward or method.forward,
+        selection=replace(run.selection, threshold=threshold),
+        target=replace(run.target, temperature=temperature),
+        weight=method.weight,
+        forward=method.forward,
         device=_device(run.device),
         threads=run.threads or os.cpu_count() or 1,
         out=str(run.folder),
+    )
+
+
+def build_method(run: Run) -> SelfTraining:
+    """The method that a run names, with the run's settings, where given, in place of the method's own."""
+    method = METHODS[run.method]
+    select, target = method.select, method.target
+    if run.selection.threshold is not None:
+        if not isinstance(select, Confidence):
+            raise UserError(f"selection.threshold: {run.method} does not select by a threshold on the confidence")
+        select = Confidence(run.selection.threshold)
+    if run.target.temperature is not None:
+        target = Sharpen(run.target.temperature) if run.target.temperature > 0 else Hard()
+    return replace(
+        method,
+        select=select,
+        target=target,
+        weight=method.weight if run.weight is None else run.weight,
+        forward=run.forward or method.forward,
+        weak_statistics=run.weak_statistics,
     )
 
 
@@ -57,20 +75,6 @@ def _device(name: Device) -> Device:
     if not available[name]:
         raise UserError(f"device {name}: torch {torch.__version__} finds none here. Use --device cpu, or auto")
     return name
-
-
-def build_method(run: Run) -> SelfTraining:
-    """The method that a resolved run names, with the run's settings in place of its own."""
-    threshold, temperature, weight, forward = run.selection.threshold, run.target.temperature, run.weight, run.forward
-    assert threshold is not None and temperature is not None and weight is not None and forward is not None
-    return replace(
-        METHODS[run.method],
-        select=Confidence(threshold),
-        target=Sharpen(temperature) if temperature > 0 else Hard(),
-        weight=weight,
-        forward=forward,
-        weak_statistics=run.weak_statistics,
-    )
 
 
 def task_of(data: DataSet) -> Task:

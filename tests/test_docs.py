@@ -1,0 +1,70 @@
+"""The documents say what is true: their examples run, and what they point to exists."""
+
+import re
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import torch
+
+from surelabel import build
+from surelabel.methods import METHODS
+
+ROOT = Path(__file__).parent.parent
+MAP = (ROOT / "docs" / "paper-map.md").read_text()
+
+
+def test_the_method_of_the_guide_works_as_it_stands(tiny, digits_data, monkeypatch):
+    code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "add-a-method.md").read_text(), re.DOTALL)[1]
+    made = {"__name__": "rising"}
+    exec(compile(code, "add-a-method.md", "exec", dont_inherit=True), made)
+    monkeypatch.setitem(METHODS, "rising", made["rising"])
+    run = build.resolve(replace(tiny, method="rising"))
+    method = build.build_method(run)
+    state = build.build_state(run, build.build_network(run, build.task_of(digits_data)), method)
+    loader = build.build_loader(run, digits_data, build.build_split(run, digits_data))
+    losses, after = method.loss(state.network, state.network, loader(0), state.selection, 0)
+    assert torch.isfinite(losses.total)
+    assert after["mean"] > 0
+    assert method.select == made["rising"].select
+
+
+@pytest.mark.parametrize("entry", sorted(set(re.findall(r"`(surelabel(?:\.\w+)+)`", MAP))))
+def test_every_function_in_the_paper_map_exists(entry):
+    parts = entry.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found = import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[cut:]:
+            found = getattr(found, name)
+        return
+    pytest.fail(f"{entry} does not exist")
+
+
+@pytest.mark.parametrize("entry", sorted(set(re.findall(r"`(tests/[\w/.]+)(?:::(\w+))?`", MAP))))
+def test_every_test_in_the_paper_map_exists(entry):
+    path, name = entry
+    text = (ROOT / path).read_text()
+    assert not name or f"def {name}(" in text
+
+
+@pytest.mark.parametrize("page", sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]))
+def test_links_between_the_documents_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text()):
+        assert (ROOT / page.parent / target).exists(), target
+
+
+def test_documents_name_only_commands_and_options_that_exist():
+    from surelabel.cli import COMMANDS
+    from surelabel.fit_options import EXTRA
+    from surelabel.settings import keys
+
+    known = {*dict(keys()), *EXTRA, "help", "version"}
+    for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")]:
+        for command, options in re.findall(r"surelabel (\w[\w-]*)((?: +--[\w.-]+(?:[ =][^\s`-][^\s`]*)?)*)", page.read_text()):
+            if command in COMMANDS and command == "fit":
+                used = [option.replace("-", "_") for option in re.findall(r"--([\w.-]+)", options)]
+                assert set(used) <= known, (page.name, used)
