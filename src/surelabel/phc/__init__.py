@@ -6,9 +6,8 @@ bands(epsilon, [[0.5, 0.0]], n_bands=4)  # ωa/2πc at X
 """
 
 from surelabel.phc.dataset import load
-from surelabel.phc.generate import generate
 from surelabel.phc.geometry import Crystal, draw
 from surelabel.phc.solver import bands, gaps
 from surelabel.phc.store import CLASSES, CrystalSet, classify
 
-__all__ = ["CLASSES", "Crystal", "CrystalSet", "bands", "classify", "draw", "gaps", "generate", "load"]
+__all__ = ["CLASSES", "Crystal", "CrystalSet", "bands", "classify", "draw", "gaps", "load"]

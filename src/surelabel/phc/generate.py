@@ -131,7 +131,8 @@ def _chunks(parts: Path, recipe: Recipe, workers: int) -> Iterator[NDArray[np.fl
             for number in count():
                 part = parts / f"{number:06d}.npy"
                 finished = _read_part(part)
-                running.append((part, pool.submit(_solve, recipe, number) if finished is None else finished))
+                draws = range(number * _CHUNK, (number + 1) * _CHUNK)
+                running.append((part, pool.submit(_solve, recipe, draws) if finished is None else finished))
                 # Two chunks ahead for each worker keep all of them busy while the oldest is waited for.
                 if len(running) > 2 * workers:
                     yield _result(*running.popleft())
@@ -163,10 +164,9 @@ def _read_part(part: Path) -> NDArray[np.float64] | None:
     return chunk if chunk.shape == (_CHUNK, 9) else None
 
 
-def _solve(recipe: Recipe, number: int) -> NDArray[np.float64]:
-    """The gaps of chunk `number` [64, 9]; runs in a worker."""
-    indices = range(number * _CHUNK, (number + 1) * _CHUNK)
-    return np.stack([gaps(draw(recipe.seed, i, recipe.min_delta_eps).epsilon(), recipe.grid) for i in indices])
+def _solve(recipe: Recipe, draws: range) -> NDArray[np.float64]:
+    """The gaps of these draws [n, 9]; runs in a worker."""
+    return np.stack([gaps(draw(recipe.seed, i, recipe.min_delta_eps).epsilon(), recipe.grid) for i in draws])
 
 
 def _end_with_parent() -> None:

@@ -57,10 +57,16 @@ def gaps(epsilon: ArrayLike, grid: Grid = "midpoint", cutoff: int = CUTOFF) -> N
         frequencies = _frequencies(operators, points, GAP_BANDS)
         top = np.maximum(top, frequencies.max(axis=0))
         bottom = np.minimum(bottom, frequencies.min(axis=0))
-        width = 200 * (bottom[1:] - top[:-1]) / (bottom[1:] + top[:-1])
-        width[width <= CLOSED] = 0.0
+        width = widths(top, bottom)
         if not width.any():
             break
+    return width
+
+
+def widths(top: NDArray[np.float64], bottom: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The gaps [bands - 1] between bands that reach up to `top` and down to `bottom` [bands], percent of mid-gap."""
+    width: NDArray[np.float64] = 200 * (bottom[1:] - top[:-1]) / (bottom[1:] + top[:-1])
+    width[width <= CLOSED] = 0.0
     return width
 
 

@@ -1,0 +1,29 @@
+import sys
+
+import pytest
+from PIL import Image
+
+from surelabel.errors import UserError
+from surelabel.phc.pictures import phc_pictures
+
+
+def test_four_pictures_are_drawn_small_enough_for_the_docs(tmp_path):
+    written = phc_pictures(tmp_path / "images")
+    assert sorted(path.name for path in (tmp_path / "images").iterdir()) == sorted(path.name for path in written)
+    assert [path.name for path in written] == [
+        "phc-crystals.png",
+        "phc-bands.png",
+        "phc-density.png",
+        "phc-classes.png",
+    ]
+    for path in written:
+        assert path.stat().st_size < 150_000
+        with Image.open(path) as picture:
+            assert picture.width == 960
+            assert len(picture.convert("RGB").getcolors(2**24)) > 20  # not an empty page
+
+
+def test_without_matplotlib_the_error_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(UserError, match="figures"):
+        phc_pictures(tmp_path)
