@@ -25,6 +25,7 @@ def test_the_start_is_clipped_and_the_end_included():
     assert [(p.amin(0).tolist(), p.amax(0).tolist()) for p in painted] == [([8, 0], [24, 16]), ([0, 23], [16, 31])]
 
 
-def test_a_negative_size_is_refused():
-    with pytest.raises(UserError, match="cutout of -1 pixels"):
-        Cutout(-1)(torch.zeros(1, 1, 8, 8), torch.zeros(1, 2))
+@pytest.mark.parametrize("settings", [{"size": -1}, {"fill": 256}, {"fill": -1}])
+def test_impossible_settings_are_refused(settings):
+    with pytest.raises(UserError, match="size must be 0 or more and fill from 0 to 255"):
+        Cutout(**settings)

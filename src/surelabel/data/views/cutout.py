@@ -21,16 +21,18 @@ class Cutout:
     fill: int = 127
     draws: ClassVar[int] = 2
 
+    def __post_init__(self) -> None:
+        if (self.size is not None and self.size < 0) or not 0 <= self.fill <= 255:
+            raise UserError(f"{self} is not possible: size must be 0 or more and fill from 0 to 255")
+
     def __call__(self, images: Tensor, u: Tensor) -> Tensor:
         """images [B, C, H, W], u [B, 2]: the centre's horizontal and vertical place."""
         height, width = images.shape[2:]
         size = min(height, width) // 2 if self.size is None else self.size
-        if size < 0:
-            raise UserError(f"a cutout of {size} pixels is not possible: choose a size of 0 or more")
-        columns = _covered(u[:, :1], width, size)
-        rows = _covered(u[:, 1:], height, size)
-        covered = (rows[:, :, None] & columns[:, None])[:, None].to(images.dtype)
-        # Arithmetic, because masked_fill goes pixel by pixel and takes many times as long.
+        # Products of 0 and 1, because logic on booleans and masked_fill take several times as long.
+        columns = _covered(u[:, :1], width, size).to(images.dtype)
+        rows = _covered(u[:, 1:], height, size).to(images.dtype)
+        covered = (rows[:, :, None] * columns[:, None])[:, None]
         return (images * (1 - covered)).add_(covered * self.fill)
 
 

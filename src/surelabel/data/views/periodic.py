@@ -27,7 +27,7 @@ class Periodic:
         turns, flip = whole_number(u[:, 2:3], 4), whole_number(u[:, 3:], 3)
         place = torch.arange(side, device=u.device)
         down, across = _mirrored(place, flip == 0), _mirrored(place, flip == 1)
-        # An odd number of quarter turns swaps the axes: the source's row then changes along the result's rows.
+        # An odd number of quarter turns swaps the axes: the source's row then follows the result's column.
         swapped = turns % 2 == 1
         row = _mirrored(torch.where(swapped, across, down), turns >= 2)
         column = _mirrored(torch.where(swapped, down, across), (turns == 1) | (turns == 2))
