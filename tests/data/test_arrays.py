@@ -55,8 +55,8 @@ def test_the_layout_must_be_said_where_both_readings_are_possible():
     [
         (np.zeros((5, 4, 8, 8), dtype=np.uint8), "neither 1 nor 3 channels"),
         (np.zeros((5, 8), dtype=np.uint8), r"have shape \(5, 8\)"),
-        (np.zeros((0, 8, 8), dtype=np.uint8), "there are no images"),
-        (np.zeros((5, 0, 8), dtype=np.uint8), "there are no images"),
+        (np.zeros((0, 8, 8), dtype=np.uint8), "there are no images, so that the pool would be empty"),
+        (np.zeros((5, 0, 8), dtype=np.uint8), "there are no images, so that the pool would be empty"),
         (np.zeros((5, 8, 8), dtype=np.int64), "uint8 or floats, not int64"),
         (np.zeros((5, 8, 8), dtype=object), "uint8 or floats, not object"),
     ],

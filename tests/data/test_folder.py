@@ -212,13 +212,20 @@ def test_links_to_class_folders_are_followed_and_loops_are_not(tmp_path):
             {"a/x.png": b"", "b/y.png": b"words"},
             r"not one image can be read \(2 files skipped: a/x\.png: the file is empty",
         ),
-        ({"a/x.png": picture(0), "b/y.png": b"words"}, "no training image of class 'b' can be read; 1 files skipped"),
+        ({"a/x.png": picture(0), "b/y.png": b"words"}, r"no training image of class 'b' can be read \(1 files skipped"),
         ({"train/a/x.png": picture(0), "test/a/y.png": b""}, "not one image can be read"),
     ],
 )
 def test_where_nothing_is_left_it_is_an_error(tmp_path, files, message):
     write(tmp_path, files)
     with pytest.raises(UserError, match=message):
+        folder.load(tmp_path)
+
+
+def test_an_empty_class_folder_is_not_passed_over_in_silence(tmp_path):
+    write(tmp_path, FOUR)
+    (tmp_path / "bird").mkdir()
+    with pytest.raises(UserError, match="no training image of class 'bird' can be read"):
         folder.load(tmp_path)
 
 

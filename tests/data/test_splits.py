@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from surelabel.data.splits import draw_labelled, parse_labels, unlabelled_pool
+from surelabel.data.splits import draw_labelled, parse_labels
 from surelabel.errors import UserError
 
 SEEDS = st.integers(0, 2**32)
@@ -171,12 +171,3 @@ def test_all_is_read():
 def test_what_is_no_number_of_labels_is_refused(text):
     with pytest.raises(UserError, match="labels: "):
         parse_labels(text)
-
-
-def test_the_pool_is_every_training_image():
-    np.testing.assert_array_equal(unlabelled_pool(4), [0, 1, 2, 3])
-
-
-def test_an_empty_pool_is_an_error():
-    with pytest.raises(UserError, match="the unlabelled pool is empty"):
-        unlabelled_pool(0)

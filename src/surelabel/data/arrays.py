@@ -107,7 +107,7 @@ def _readable(images: NDArray[Any]) -> NDArray[Any]:
     if images.ndim not in (3, 4):
         raise UserError(f"images must be [N, H, W], [N, C, H, W] or [N, H, W, C], but have shape {images.shape}")
     if 0 in images.shape:
-        raise UserError(f"there are no images: the array has shape {images.shape}")
+        raise UserError(f"there are no images, so that the pool would be empty: the array has shape {images.shape}")
     if images.dtype != np.uint8 and images.dtype.kind != "f":
         raise UserError(f"images must be uint8 or floats, not {images.dtype}: convert them, e.g. .astype(np.uint8)")
     return images

@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from PIL import UnidentifiedImageError
 
 from surelabel.data.arrays import ArraySource, own_data_set
+from surelabel.data.folder_layout import FolderLayout, read_layout
 from surelabel.data.image_files import SUFFIXES, Header, decode, read_header
-from surelabel.data.labels_csv import read_labels_csv
 from surelabel.data.source import UNLABELLED, DataSet
 from surelabel.errors import UserError
 
-UNLABELLED_FOLDERS = frozenset({"unlabelled", "unlabeled"})
-VALIDATION_FOLDERS = frozenset({"val", "valid", "validation"})
 MIXED_SIZE = 32
 MOST_BYTES = 2**33
 GROUP = 100
@@ -58,13 +56,13 @@ def load(
     folder = Path(folder)
     if size is not None and size < 1:
         raise UserError(f"the size of the images must be at least 1 pixel, not {size}")
-    parts, class_of = _scan(folder, labels_csv)
-    names = tuple(classes or sorted({class_of[file] for file in parts["train"] if file in class_of}))
-    _refuse_unknown(parts, class_of, names)
-    opened = {part: _attempt(read_header, folder, files) for part, files in parts.items()}
+    layout = read_layout(folder, None if labels_csv is None else Path(labels_csv))
+    names = layout.classes if classes is None else tuple(classes)
+    _refuse_unknown(layout, names)
+    opened = {part: _attempt(read_header, folder, files) for part, files in layout.parts.items()}
     form = _common_form([header for headers, _ in opened.values() for header in headers.values()], size, folder)
     sources = {
-        part: _source(folder, list(headers), form, class_of, names, skipped)
+        part: _source(folder, list(headers), form, layout.class_of, names, skipped)
         for part, (headers, skipped) in opened.items()
     }
     if classes is None:
@@ -72,65 +70,14 @@ def load(
     return own_data_set(folder.resolve().name, sources["train"], sources.get("test"))
 
 
-def _scan(folder: Path, labels_csv: str | Path | None) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """The files of "train" and perhaps "test", relative to the folder, and the class of each that has one."""
-    if not folder.is_dir():
-        raise UserError(f"there is no folder {folder}")
-    roots = _roots(folder)
-    table = Path(labels_csv) if labels_csv is not None else folder / "labels.csv"
-    parts = {
-        part: sorted(file for root in places for file in _files(folder, root) if folder / file != table)
-        for part, places in roots.items()
-    }
-    if labels_csv is not None or table.is_file():
-        return parts, read_labels_csv(table, {file for files in parts.values() for file in files})
-    depth = 0 if roots["train"] == [folder] else 1
-    inner = {file: PurePosixPath(file).parts[depth:] for files in parts.values() for file in files}
-    class_of = {
-        file: place[0]
-        for file, place in inner.items()
-        if len(place) > 1 and not UNLABELLED_FOLDERS & set(PurePosixPath(file).parts[: depth + 1])
-    }
-    return parts, class_of
-
-
-def _roots(folder: Path) -> dict[str, list[Path]]:
-    """Where the images of each part lie. A folder "train" beside those of other classes is a class, not a part."""
-    inner = {entry.name for entry in folder.iterdir() if entry.is_dir() and _visible(entry.name)}
-    others = inner - UNLABELLED_FOLDERS - {"train", "test"}
-    if "train" not in inner or ("test" not in inner and others - VALIDATION_FOLDERS):
-        return {"train": [folder]}
-    if others:
-        raise UserError(
-            f"{folder} has {', '.join(sorted(others))} beside train: only train, test and unlabelled are read there; "
-            "move the rest away"
-        )
-    roots = {"train": [folder / name for name in sorted(inner - {"test"})]}
-    return roots | {"test": [folder / "test"]} if "test" in inner else roots
-
-
-def _files(folder: Path, root: Path) -> list[str]:
-    # Links to folders are followed at the first level only, so that a link to a parent cannot go round for ever.
-    links = [entry for entry in root.iterdir() if entry.is_symlink() and entry.is_dir() and _visible(entry.name)]
-    found = []
-    for top in (root, *links):
-        for place, inner, files in os.walk(top):
-            inner[:] = filter(_visible, inner)
-            found += [Path(place, file).relative_to(folder).as_posix() for file in filter(_visible, files)]
-    return found
-
-
-def _visible(name: str) -> bool:
-    return not name.startswith(".") and name != "__MACOSX"
-
-
-def _refuse_unknown(parts: dict[str, list[str]], class_of: dict[str, str], names: tuple[str, ...]) -> None:
+def _refuse_unknown(layout: FolderLayout, names: tuple[str, ...]) -> None:
     known = set(names)
-    for part, files in parts.items():
+    for part, files in layout.parts.items():
         for file in files:
-            if file in class_of and class_of[file] not in known:
-                raise UserError(f"{file} has the class {class_of[file]!r}, not one of {', '.join(names) or 'none'}")
-            if part == "test" and file not in class_of and PurePosixPath(file).suffix.lower() in SUFFIXES:
+            name = layout.class_of.get(file)
+            if name is not None and name not in known:
+                raise UserError(f"{file} has the class {name!r}, not one of {', '.join(names) or 'none'}")
+            if name is None and part == "test" and PurePosixPath(file).suffix.lower() in SUFFIXES:
                 raise UserError(f"the test image {file} has no class: give it one, or move it to train")
 
 
@@ -216,5 +163,6 @@ def _refuse_empty(train: FolderSource, folder: Path) -> None:
     if not counts.all():
         name = train.classes[int(np.argmin(counts))]
         raise UserError(
-            f"{folder}: no training image of class {name!r} can be read; {len(train.skipped)} files skipped"
+            f"{folder}: no training image of class {name!r} can be read ({len(train.skipped)} files skipped): add "
+            "some, or take the class away"
         )

@@ -1,4 +1,4 @@
-"""Which training samples count as labelled, and which make up the unlabelled pool."""
+"""Which training samples count as labelled. The unlabelled pool needs no choice: it is every training image."""
 
 import re
 from collections.abc import Sequence
@@ -63,13 +63,6 @@ def draw_labelled(
     # The whole class is shuffled however many are taken, so that a smaller draw is the start of a larger one.
     drawn = [random.permutation(group)[:count] for group, count in zip(members, wanted, strict=True)]
     return np.sort(np.concatenate(drawn))
-
-
-def unlabelled_pool(samples: int) -> NDArray[np.int64]:
-    """The indices of the unlabelled pool [samples]: all training samples, the labelled ones included."""
-    if samples < 1:
-        raise UserError("the unlabelled pool is empty: the training set has no images")
-    return np.arange(samples, dtype=np.int64)
 
 
 def _equal_parts(number: int, order: NDArray[np.int64]) -> list[int]:

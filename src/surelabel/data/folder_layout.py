@@ -1,0 +1,91 @@
+"""Which files an image folder holds, to which part they belong, and which class each has."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from surelabel.data.labels_csv import read_labels_csv
+from surelabel.errors import UserError
+
+UNLABELLED_FOLDERS = frozenset({"unlabelled", "unlabeled"})
+VALIDATION_FOLDERS = frozenset({"val", "valid", "validation"})
+
+
+@dataclass(frozen=True)
+class FolderLayout:
+    """Files are named relative to the folder, with forward slashes, and sorted."""
+
+    parts: dict[str, list[str]]  # the files of "train" and perhaps "test"
+    class_of: dict[str, str]  # of the files that have one
+    classes: tuple[str, ...]  # of the training files
+
+
+def read_layout(folder: Path, labels_csv: Path | None) -> FolderLayout:
+    """The layout of a folder: by `labels_csv` or a labels.csv in the folder, otherwise by sub-folders."""
+    if not folder.is_dir():
+        raise UserError(f"there is no folder {folder}")
+    table = labels_csv or folder / "labels.csv"
+    roots = _roots(folder)
+    parts: dict[str, list[str]] = {part: [] for part in roots}
+    by_folder: dict[str, str] = {}
+    for part, root in ((part, root) for part, places in roots.items() for root in places):
+        classes = _class_folders(root)
+        for file in _files(root):
+            name, top = file.relative_to(folder).as_posix(), file.relative_to(root).parts[0]
+            if file != table:
+                parts[part].append(name)
+            if top in classes:
+                by_folder[name] = top
+    parts = {part: sorted(files) for part, files in parts.items()}
+    if labels_csv is None and not table.is_file():
+        # An empty folder counts as a class, so that it is not passed over in silence.
+        found = {name for root in roots["train"] for name in _class_folders(root)}
+        return FolderLayout(parts, by_folder, tuple(sorted(found)))
+    class_of = read_labels_csv(table, {file for files in parts.values() for file in files})
+    return FolderLayout(parts, class_of, tuple(sorted({class_of[file] for file in parts["train"] if file in class_of})))
+
+
+def _roots(folder: Path) -> dict[str, list[Path]]:
+    """Where the images of each part lie. A folder "train" beside those of other classes is a class, not a part."""
+    inner = _folders(folder)
+    others = inner - UNLABELLED_FOLDERS - {"train", "test"}
+    if "train" not in inner or ("test" not in inner and others - VALIDATION_FOLDERS):
+        return {"train": [folder]}
+    if others:
+        raise UserError(
+            f"{folder} has {', '.join(sorted(others))} beside train: only train, test and unlabelled are read there; "
+            "move the rest away"
+        )
+    roots = {"train": [folder / name for name in sorted(inner - {"test"})]}
+    return roots | {"test": [folder / "test"]} if "test" in inner else roots
+
+
+def _class_folders(root: Path) -> set[str]:
+    return set() if root.name in UNLABELLED_FOLDERS else _folders(root) - UNLABELLED_FOLDERS
+
+
+def _files(root: Path) -> list[Path]:
+    # Links to folders are followed at the first level only, so that a link to a parent cannot go round for ever.
+    links = [root / name for name in _folders(root) if (root / name).is_symlink()]
+    found = []
+    for top in (root, *links):
+        for place, inner, files in os.walk(top, onerror=_refuse):
+            inner[:] = filter(_visible, inner)
+            found += [Path(place, file) for file in filter(_visible, files)]
+    return found
+
+
+def _folders(place: Path) -> set[str]:
+    try:
+        return {entry.name for entry in place.iterdir() if _visible(entry.name) and entry.is_dir()}
+    except OSError as error:
+        _refuse(error)
+
+
+def _visible(name: str) -> bool:
+    return not name.startswith(".") and name != "__MACOSX"
+
+
+def _refuse(error: OSError) -> NoReturn:
+    raise UserError(f"cannot read the folder {error.filename}: {error.strerror}") from error
