@@ -50,9 +50,9 @@ def operate(name: str, image: Image.Image, level: int, sign: int) -> Image.Image
         case "ShearY":
             matrix = (1, 0, 0, share, 1, 0)
         case "TranslateX":
-            matrix = (1, 0, share * image.width, 0, 1, 0)
+            matrix = (1, 0, int(share * image.width), 0, 1, 0)
         case "TranslateY":
-            matrix = (1, 0, 0, 0, 1, share * image.height)
+            matrix = (1, 0, 0, 0, 1, int(share * image.height))
         case _:
             raise ValueError(name)
     return image.transform(image.size, Image.Transform.AFFINE, matrix)

@@ -15,7 +15,7 @@ def both(name, images, level, sign):
     return ours.numpy(), np.stack([from_pillow(operate(name, to_pillow(image), level, sign)) for image in images])
 
 
-@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28), (3, 24, 41), (1, 2, 5), (3, 96, 96), (1, 224, 224)])
+@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28), (3, 24, 41), (1, 2, 5), (3, 50, 50), (3, 96, 96), (1, 224, 224)])
 @pytest.mark.parametrize("name", GEOMETRIC)
 def test_equals_pillow_pixel_for_pixel_at_every_level(name, shape):
     images = crops(5, *shape)
@@ -23,18 +23,6 @@ def test_equals_pillow_pixel_for_pixel_at_every_level(name, shape):
         for sign in (1, -1):
             ours, pillows = both(name, images, level, sign)
             np.testing.assert_array_equal(ours, pillows, err_msg=f"level {sign * level}")
-
-
-@pytest.mark.parametrize("level", [7, 9])
-@pytest.mark.parametrize("sign", [1, -1])
-def test_half_a_pixel_too_many_differs_from_pillow_by_at_most_one_pixel(level, sign):
-    images = crops(5, 3, 50, 50)
-    ours, pillows = both("TranslateX", images, level, sign)
-    bordered = np.pad(images, ((0, 0), (0, 0), (0, 0), (50, 50)))
-    shift = 50 + int(np.floor(sign * 0.03 * level * 50 + 0.5))
-    neighbours = np.stack([bordered[..., shift + step : shift + step + 50] for step in (-1, 0, 1)])
-    assert (ours == neighbours).any(0).all()
-    assert (pillows == neighbours).any(0).all()
 
 
 def test_each_image_is_moved_in_its_own_way():

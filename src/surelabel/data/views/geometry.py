@@ -46,8 +46,7 @@ def _source(affine: Affine, height: int, width: int) -> Tensor:
 def _map(name: str, level: int, height: int, width: int) -> Affine:
     """(a, b, c, d, e, f): output point (x, y) shows the input at column a x + b y + c and row d x + e y + f.
 
-    Translations are rounded to whole pixels. Where exactly half a pixel is left (levels 7 and 9 at sides of 50, 150,
-    250 ...), Pillow's own rounding errors make it choose the neighbouring pixel in places.
+    Translations are by whole pixels, towards zero, as in the reference policy.
     """
     share = 0.3 * level / 10
     match name:
@@ -60,6 +59,6 @@ def _map(name: str, level: int, height: int, width: int) -> Affine:
         case "ShearY":
             return 1, 0, 0, share, 1, 0
         case "TranslateX":
-            return 1, 0, math.floor(share * width + 0.5), 0, 1, 0
+            return 1, 0, int(share * width), 0, 1, 0
         case _:
-            return 1, 0, 0, 0, 1, math.floor(share * height + 0.5)
+            return 1, 0, 0, 0, 1, int(share * height)
