@@ -105,6 +105,23 @@ def test_a_killed_run_goes_on_to_the_same_bytes(made, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["killed.npz"]
 
 
+def test_an_interrupted_run_ends_at_once_and_can_go_on(tmp_path):
+    run = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, tmp_path / "set.npz"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert run.stdout.readline()
+    os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to the workers as well
+    _, complaint = run.communicate(timeout=60)
+    assert complaint.count("Traceback") == 1  # the parent's alone
+    assert complaint.strip().endswith("KeyboardInterrupt")
+    assert list((tmp_path / "set.npz.parts").glob("*.npy"))
+    assert not (tmp_path / "set.npz").exists()
+
+
 def test_a_disk_without_room_is_an_error_that_loses_nothing(made, tmp_path):
     out = tmp_path / "full.npz"
     limit = made.stat().st_size - 1  # one byte too few for the set, more than enough for a chunk

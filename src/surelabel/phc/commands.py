@@ -41,15 +41,19 @@ def make_phc(
         def show(draws: int, kept: int, expected: int) -> None:
             display.update(task, completed=draws, total=expected, description=f"{kept} of {samples} kept")
 
-        crystals = generate(
-            out,
-            samples=samples,
-            seed=seed,
-            workers=workers,
-            min_delta_eps=min_delta_eps,
-            grid=grid,
-            progress=show,
-        )
+        try:
+            crystals = generate(
+                out,
+                samples=samples,
+                seed=seed,
+                workers=workers,
+                min_delta_eps=min_delta_eps,
+                grid=grid,
+                progress=show,
+            )
+        except KeyboardInterrupt:
+            display.console.print("Stopped. The same command goes on from here.")
+            raise
     classes = ", ".join(f"{name}: {count}" for name, count in zip(CLASSES, crystals.counts(), strict=True))
     console.print(
         f"{out}: {samples} crystals of {int(crystals.draws)} draws in {monotonic() - start:.0f} s ({classes})",

@@ -8,12 +8,13 @@ beside the output, which a later call with the same settings takes up.
 import json
 import os
 import shutil
+import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import count
 from multiprocessing import get_context, parent_process
@@ -72,16 +73,17 @@ def generate(
     quota[1] = samples - quota[0]
     found: list[NDArray[np.float64]] = []
     have = np.zeros(2, dtype=np.int64)
-    for chunk in _chunks(parts, recipe, workers or os.cpu_count() or 1):
-        found.append(chunk)
-        with_gap = int((classify(chunk) > 0).sum())
-        have += [len(chunk) - with_gap, with_gap]
-        if progress is not None:
-            draws = len(found) * _CHUNK
-            expected = draws * float((quota / np.maximum(have, 1)).max())
-            progress(draws, int(np.minimum(have, quota).sum()), max(draws, round(expected)))
-        if (have >= quota).all():
-            break
+    with closing(_chunks(parts, recipe, workers or os.cpu_count() or 1)) as chunks:
+        for chunk in chunks:
+            found.append(chunk)
+            with_gap = int((classify(chunk) > 0).sum())
+            have += [len(chunk) - with_gap, with_gap]
+            if progress is not None:
+                draws = len(found) * len(chunk)
+                expected = draws * float((quota / np.maximum(have, 1)).max())
+                progress(draws, int(np.minimum(have, quota).sum()), max(draws, round(expected)))
+            if (have >= quota).all():
+                break
     crystals = _assemble(np.concatenate(found), quota, recipe)
     save(crystals, out)
     shutil.rmtree(parts)
@@ -122,10 +124,10 @@ def _open_parts(parts: Path, recipe: Recipe) -> None:
         json.dump(asdict(recipe), file)
 
 
-def _chunks(parts: Path, recipe: Recipe, workers: int) -> Iterator[NDArray[np.float64]]:
+def _chunks(parts: Path, recipe: Recipe, workers: int) -> Generator[NDArray[np.float64]]:
     """The gaps of draws 0-63, 64-127, ... [64, 9], without end: from the folder where finished, else solved now."""
     with _single_threaded_blas():
-        pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent)
+        pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin_worker)
         running: deque[tuple[Path, NDArray[np.float64] | Future[NDArray[np.float64]]]] = deque()
         try:
             for number in count():
@@ -169,16 +171,17 @@ def _solve(recipe: Recipe, draws: range) -> NDArray[np.float64]:
     return np.stack([gaps(draw(recipe.seed, i, recipe.min_delta_eps).epsilon(), recipe.grid) for i in draws])
 
 
-def _end_with_parent() -> None:
-    """Let a worker end when its parent is killed; otherwise it would wait for work for ever."""
+def _begin_worker() -> None:
+    """Leave Ctrl-C to the parent, and end when the parent is killed instead of waiting for work for ever."""
 
-    def wait() -> None:
+    def end_with_parent() -> None:
         parent = parent_process()
         if parent is not None:
             parent.join()
             os._exit(1)
 
-    threading.Thread(target=wait, daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 @contextmanager
