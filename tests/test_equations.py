@@ -228,6 +228,14 @@ def test_aurc_is_the_mean_over_all_orders_that_respect_confidence(case):
     assert equations.aurc(*tensors(*case)).item() == pytest.approx(float(sum(areas) / len(areas)), abs=1e-12)
 
 
+@pytest.mark.parametrize("order", [slice(None), torch.arange(99, -1, -1)], ids=["wrong first", "wrong last"])
+def test_saturated_ties_by_hand(order):
+    probs, labels = (part[order] for part in drawn("saturated"))
+    assert equations.equal_mass_ece(probs, labels).item() == pytest.approx((0.1 + 0.08) / 2)
+    area = (50 * 0.1 + sum(5 / n for n in range(51, 101))) / 100
+    assert equations.aurc(probs, labels).item() == pytest.approx(area)
+
+
 @pytest.mark.parametrize("samples", [640, 1000])
 def test_ece_of_batches_is_the_mean_over_batches_weighted_by_size(samples):
     probs, labels = (part[:samples] for part in drawn("overconfident"))
