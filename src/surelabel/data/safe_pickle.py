@@ -1,8 +1,8 @@
 """Pickles of plain data, read without running anything that they ask for.
 
 An unpickler looks up by name whatever a pickle wants called. Here the few names that an array needs are answered by
-stand-ins written below, and any other name is refused. NumPy's own functions are not among the answers: a forged type
-description handed to them can make an array of bytes pass for pointers to Python objects.
+stand-ins written below, and any other name is refused. NumPy's own functions are not among the answers, as they are
+not made to doubt the types, shapes and flags that they are given.
 """
 
 import io
