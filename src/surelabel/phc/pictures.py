@@ -99,7 +99,7 @@ def _draw_density(figure: "Figure", image: NDArray[np.float64]) -> None:
     density, _ = np.histogram(frequencies, bins)
     axes.stairs(density / len(half) / np.diff(bins), bins, fill=True, color=_COLOURS[2])
     axes.set(xlim=(0, bins[-1]), xlabel="frequency ωa / 2πc", ylabel="states per cell and unit frequency")
-    axes.set_title("Density of states of the same crystal")
+    axes.set_title("Density of states")
     _mark_gaps(axes, image, vertical=True)
 
 

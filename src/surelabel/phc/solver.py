@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from surelabel.errors import UserError
 from surelabel.phc.zone import Grid, stages
 
-CUTOFF = 5  # 81 waves: the largest gap is within 0.06 points of MPB's
+CUTOFF = 5  # 81 waves: over 30 crystals the largest gap was 0.02 points from MPB's on average, 0.16 at worst
 GAP_BANDS = 10
 CLOSED = 1e-4  # percent; a smaller gap is rounding, such as between two bands that touch
 _BATCH_ENTRIES = 2**21  # 32 MiB of matrices at a time
