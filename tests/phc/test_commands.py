@@ -1,7 +1,7 @@
 from surelabel.phc import commands
 from surelabel.phc import generate as generate_module
 from surelabel.phc.audit import Difference
-from surelabel.phc.commands import audit_phc, make_phc
+from surelabel.phc.commands import audit_phc, make_phc, phc_pictures
 from surelabel.phc.store import load
 
 
@@ -26,3 +26,9 @@ def test_audit_phc_prints_a_row_for_each_crystal_and_a_summary(capsys, monkeypat
     assert "mean difference 0.125 points, worst 0.200; class differs in 1 of 2" in shown
     assert "mean relative difference 0.20%" in shown
     assert "worst pixel 3.0e-15" in shown
+
+
+def test_phc_pictures_says_what_it_wrote(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(commands, "draw_pictures", lambda out: [out / "phc-bands.png"])
+    phc_pictures(tmp_path)
+    assert capsys.readouterr().out.strip() == str(tmp_path / "phc-bands.png")

@@ -105,6 +105,16 @@ def test_a_killed_run_goes_on_to_the_same_bytes(made, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["killed.npz"]
 
 
+def test_a_worker_that_dies_is_an_error_that_loses_nothing(tmp_path):
+    def kill_a_worker(*_):
+        os.kill(active_children()[0].pid, signal.SIGKILL)
+
+    with pytest.raises(UserError, match="a worker was killed"):
+        generate(tmp_path / "set.npz", samples=SAMPLES, workers=2, progress=kill_a_worker)
+    assert [path.name for path in tmp_path.iterdir()] == ["set.npz.parts"]
+    assert list((tmp_path / "set.npz.parts").glob("*.npy"))
+
+
 def test_an_interrupted_run_ends_at_once_and_can_go_on(tmp_path):
     run = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, tmp_path / "set.npz"],

@@ -4,11 +4,11 @@ import pytest
 from PIL import Image
 
 from surelabel.errors import UserError
-from surelabel.phc.pictures import phc_pictures
+from surelabel.phc.pictures import draw_pictures
 
 
 def test_four_pictures_are_drawn_small_enough_for_the_docs(tmp_path):
-    written = phc_pictures(tmp_path / "images")
+    written = draw_pictures(tmp_path / "images")
     assert sorted(path.name for path in (tmp_path / "images").iterdir()) == sorted(path.name for path in written)
     assert [path.name for path in written] == [
         "phc-crystals.png",
@@ -26,4 +26,4 @@ def test_four_pictures_are_drawn_small_enough_for_the_docs(tmp_path):
 def test_without_matplotlib_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(UserError, match="figures"):
-        phc_pictures(tmp_path)
+        draw_pictures(tmp_path)

@@ -205,6 +205,7 @@ def test_gaps_are_as_frequent_as_in_the_recipe():
         (np.where(np.eye(32) > 0, np.inf, 1.0), "not finite"),
         (np.where(np.eye(32) > 0, 0.0, 1.0), "smallest value is 0"),
         (np.where(np.eye(32) > 0, -2.0, 1.0), "smallest value is -2"),
+        (np.where(np.arange(1024).reshape(32, 32) == 99, 1.0, 1e-30), "too far apart"),
     ],
 )
 def test_epsilon_that_is_no_crystal_is_refused(epsilon, complaint):

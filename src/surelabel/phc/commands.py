@@ -10,6 +10,7 @@ from rich.table import Table
 
 from surelabel.phc.audit import Difference, audit
 from surelabel.phc.generate import FULL_SIZE, generate
+from surelabel.phc.pictures import draw_pictures
 from surelabel.phc.store import CLASSES
 from surelabel.phc.zone import Grid
 
@@ -88,6 +89,16 @@ def audit_phc(samples: int = 30, seed: int = 0) -> None:
     )
 
 
+def phc_pictures(out: Path) -> None:
+    """Draw the embedded crystals, a band diagram, a density of states and the classes' sizes.
+
+    Args:
+        out: the folder for the PNG files.
+    """
+    for path in draw_pictures(out):
+        print(path)
+
+
 def _display(console: Console, unit: str) -> Progress:
     return Progress(
         TextColumn("{task.description}"),
@@ -99,6 +110,7 @@ def _display(console: Console, unit: str) -> Progress:
         TimeRemainingColumn(),
         TextColumn("left"),
         console=console,
+        transient=True,
     )
 
 

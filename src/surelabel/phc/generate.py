@@ -86,7 +86,7 @@ def generate(
                 break
     crystals = _assemble(np.concatenate(found), quota, recipe)
     save(crystals, out)
-    shutil.rmtree(parts)
+    shutil.rmtree(parts, ignore_errors=True)
     return crystals
 
 

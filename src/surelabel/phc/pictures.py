@@ -27,13 +27,8 @@ _CORNERS = {"Γ": (0.0, 0.0), "X": (0.5, 0.0), "Y": (0.0, 0.5), "M": (0.5, 0.5),
 _PATH = ("M'", "Γ", "X", "M", "Γ", "Y", "M")
 
 
-def phc_pictures(out: Path, path: Path = EMBEDDED) -> list[Path]:
-    """Draw four pictures of a crystal set, by default the embedded one.
-
-    Args:
-        out: the folder to write the PNG files to.
-        path: the crystal set.
-    """
+def draw_pictures(out: Path, path: Path = EMBEDDED) -> list[Path]:
+    """Draw four pictures of a crystal set, by default the embedded one, into a folder; the files that were written."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -90,7 +85,7 @@ def _draw_bands(figure: "Figure", image: NDArray[np.float64]) -> None:
 
 def _draw_density(figure: "Figure", image: NDArray[np.float64]) -> None:
     axes = figure.subplots()
-    side = 2 * SIDE + 1
+    side = 2 * SIDE  # even: no row lies on k_y = 0, which the half above it would count twice
     axis = (np.arange(side) + 0.5) / side - 0.5
     half = np.stack(np.meshgrid(axis, axis[side // 2 :], indexing="ij"), axis=-1).reshape(-1, 2)
     frequencies = bands(image, half, GAP_BANDS)

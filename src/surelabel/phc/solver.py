@@ -91,7 +91,12 @@ def _operators(image: NDArray[np.float64], cutoff: int) -> NDArray[np.complex128
     waves = _waves(cutoff)
     difference = waves[:, None] - waves[None]
     matrix = spectrum[difference[..., 0] % len(image), difference[..., 1] % len(image)]
-    inverse = np.linalg.inv(np.linalg.cholesky(matrix))
+    try:
+        inverse = np.linalg.inv(np.linalg.cholesky(matrix))
+    except np.linalg.LinAlgError as error:
+        raise UserError(
+            f"epsilon reaches from {image.min():g} to {image.max():g}: too far apart for double precision"
+        ) from error
     weights = np.stack([np.ones(len(waves)), 2 * waves[:, 0], 2 * waves[:, 1], (waves**2).sum(axis=1)])
     operators: NDArray[np.complex128] = (inverse * weights[:, None]) @ inverse.conj().T
     return operators
