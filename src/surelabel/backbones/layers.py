@@ -1,7 +1,7 @@
 """What the backbones share."""
 
+import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 
 class Conv(nn.Conv2d):
@@ -17,5 +17,9 @@ class Conv(nn.Conv2d):
 
     def forward(self, images: Tensor) -> Tensor:
         if self.wrap:
-            images = F.pad(images, [self.wrap] * 4, mode="circular")
+            # Not F.pad(mode="circular"): it forgets that the memory is channels_last, and the convolution pays for that.
+            for axis in (2, 3):
+                size = images.shape[axis]
+                last, first = images.narrow(axis, size - self.wrap, self.wrap), images.narrow(axis, 0, self.wrap)
+                images = torch.cat([last, images, first], dim=axis)
         return super().forward(images)
