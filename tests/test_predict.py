@@ -1,8 +1,10 @@
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from surelabel.errors import UserError
 from surelabel.fit import fit, load_network
@@ -19,6 +21,26 @@ def test_a_line_a_sample_with_the_likeliest_class_and_its_probability(tiny, tmp_
     probs = load_network(folder).predict(torch.from_numpy(images)).probs
     assert [line["class"] for line in lines] == [str(k) for k in probs.argmax(1).tolist()]
     assert [float(line["confidence"]) for line in lines] == pytest.approx(probs.amax(1).tolist(), abs=1e-6)
+
+
+def test_a_folder_is_trained_on_skips_told_and_predicted_by_file_name(tiny, tmp_path, digits_data, capsys):
+    images, labels = digits_data.train.images(np.arange(120))[:, 0], digits_data.train.labels[:120]
+    for number, (image, label) in enumerate(zip(images, labels, strict=True)):
+        path = tmp_path / "pictures" / str(label) / f"scan {number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(path)
+    (tmp_path / "pictures" / "0" / "empty.png").touch()
+    run = replace(tiny, data=str(tmp_path / "pictures"), labels=20, steps=4)
+    folder = fit(run)
+    said = capsys.readouterr().out
+    assert "1 files skipped" in said.replace("\n", "")
+    assert "There is no test set" in said
+
+    (tmp_path / "new").mkdir()
+    Image.fromarray(np.stack([images[0]] * 3, -1)).resize((20, 30)).save(tmp_path / "new" / "ärger, 1.png")
+    assert predict_to_csv(folder.path, str(tmp_path / "new"), None, tmp_path / "out.csv") == 1
+    with (tmp_path / "out.csv").open() as file:
+        assert [line["sample"] for line in csv.DictReader(file)] == ["ärger, 1.png"]
 
 
 def test_images_of_another_shape_are_refused_by_both_shapes(tiny, tmp_path):

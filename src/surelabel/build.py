@@ -116,7 +116,9 @@ def build_loader(run: Run, data: DataSet, labelled: NDArray[np.int64]) -> Loader
 
 def build_split(run: Run, data: DataSet) -> NDArray[np.int64]:
     """Which training samples give their labels away, by the run's seed."""
-    return draw_labelled(data.train.labels, len(data.classes), parse_labels(run.labels), run.seed, data.class_counts)
+    return draw_labelled(
+        data.train.labels, len(data.classes), parse_labels(run.labels), run.seed, data.class_counts, data.classes
+    )
 
 
 def build_state(run: Run, network: Network, method: SelfTraining) -> TrainState:

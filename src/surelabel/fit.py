@@ -9,6 +9,8 @@ from rich.console import Console
 
 from surelabel import build, datasets, evaluate
 from surelabel.config import Run
+from surelabel.data.folder import FolderSource
+from surelabel.data.source import DataSet
 from surelabel.display import Display, show_result
 from surelabel.errors import UserError
 from surelabel.network import Network
@@ -37,6 +39,7 @@ def fit(run: Run, resume: bool = False, console: Console | None = None) -> RunFo
         folder.create(run, build.task_of(data), labelled)
     loader = build.build_loader(run, data, labelled)
 
+    show_found(data, console)
     parameters = sum(parameter.numel() for parameter in network.parameters())
     console.print(
         f"{run.method} on {run.data}: {len(labelled)} labels, {len(data.train)} images in the pool, "
@@ -53,6 +56,15 @@ def fit(run: Run, resume: bool = False, console: Console | None = None) -> RunFo
         folder.write_result(result)
         show_result(console, result, summary(state.history))
     return folder
+
+
+def show_found(data: DataSet, console: Console) -> None:
+    """Say what was left out of a folder, and why: nothing is passed over in silence."""
+    for source in (data.train, data.test):
+        skipped = source.skipped if isinstance(source, FolderSource) else ()
+        if skipped:
+            shown = "; ".join(f"{file}: {reason}" for file, reason in skipped[:3])
+            console.print(f"{len(skipped)} files skipped ({shown}{'; …' if len(skipped) > 3 else ''})", markup=False)
 
 
 def load_network(folder: RunFolder, weights: str = AVERAGED) -> Network:

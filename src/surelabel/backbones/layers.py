@@ -17,7 +17,7 @@ class Conv(nn.Conv2d):
 
     def forward(self, images: Tensor) -> Tensor:
         if self.wrap:
-            # Not F.pad(mode="circular"): it forgets that the memory is channels_last, and the convolution pays for that.
+            # Not F.pad(mode="circular"), which loses the channels_last memory format: the convolution pays for that.
             for axis in (2, 3):
                 size = images.shape[axis]
                 last, first = images.narrow(axis, size - self.wrap, self.wrap), images.narrow(axis, 0, self.wrap)

@@ -46,12 +46,14 @@ def load(
     size: int | None = None,
     labels_csv: str | Path | None = None,
     classes: Sequence[str] | None = None,
+    shape: tuple[int, int, int] | None = None,
 ) -> DataSet:
     """A data set out of an image folder; `docs/data.md` describes the layouts.
 
     Images become size × size; without `size` they take the size that at least half of them have, else 32 × 32. They
     have one channel if all files are grey. `classes` fixes the names and their order; without it, they are the sorted
-    names found among the training images. `labels_csv` is labels.csv in the folder where that exists.
+    names found among the training images. `labels_csv` is labels.csv in the folder where that exists. `shape` fixes
+    channels, height and width, as a trained network asks for.
     """
     folder = Path(folder)
     if size is not None and size < 1:
@@ -60,7 +62,9 @@ def load(
     names = layout.classes if classes is None else tuple(classes)
     _refuse_unknown(layout, names)
     opened = {part: _attempt(read_header, folder, files) for part, files in layout.parts.items()}
-    form = _common_form([header for headers, _ in opened.values() for header in headers.values()], size, folder)
+    headers = [header for found, _ in opened.values() for header in found.values()]
+    form = Header(*shape[1:], grey=shape[0] == 1) if shape else _common_form(headers, size)
+    _refuse_too_many(len(headers), form, folder)
     sources = {
         part: _source(folder, list(headers), form, layout.class_of, names, skipped)
         for part, (headers, skipped) in opened.items()
@@ -112,7 +116,7 @@ def _printable(file: str) -> str:
     return file.encode("utf-8", "backslashreplace").decode()
 
 
-def _common_form(headers: list[Header], size: int | None, folder: Path) -> Header:
+def _common_form(headers: list[Header], size: int | None) -> Header:
     """The height, width and channels that all images are brought to."""
     if not headers:
         return Header(MIXED_SIZE, MIXED_SIZE, grey=True)
@@ -121,14 +125,16 @@ def _common_form(headers: list[Header], size: int | None, folder: Path) -> Heade
         height = width = size
     elif 2 * count < len(headers):
         height = width = MIXED_SIZE
-    grey = all(header.grey for header in headers)
-    needed = len(headers) * height * width * (1 if grey else 3)
+    return Header(height, width, grey=all(header.grey for header in headers))
+
+
+def _refuse_too_many(images: int, form: Header, folder: Path) -> None:
+    needed = images * form.height * form.width * (1 if form.grey else 3)
     if needed > MOST_BYTES:
         raise UserError(
-            f"{folder}: {len(headers)} images of {height} × {width} pixels would take {needed / 2**30:.0f} GiB of "
+            f"{folder}: {images} images of {form.height} × {form.width} pixels would take {needed / 2**30:.0f} GiB of "
             "memory; give a smaller size"
         )
-    return Header(height, width, grey)
 
 
 def _source(
