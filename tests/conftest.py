@@ -5,12 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 from sklearn.datasets import load_digits
 
 from surelabel.config import Average, Batch, Evaluation, Network, Run
 from surelabel.data.arrays import ArraySource, own_data_set
 from surelabel.data.source import DataSet
 
+# A busy machine makes no test wrong.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 # Two test processes share two cores; more threads only get in each other's way.
 torch.set_num_threads(1)
 

@@ -51,7 +51,9 @@ def test_every_test_in_the_paper_map_exists(entry):
     assert not name or f"def {name}(" in text
 
 
-@pytest.mark.parametrize("page", sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]))
+@pytest.mark.parametrize(
+    "page", sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+)
 def test_links_between_the_documents_lead_somewhere(page):
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text()):
         assert (ROOT / page.parent / target).exists(), target
@@ -64,7 +66,9 @@ def test_documents_name_only_commands_and_options_that_exist():
 
     known = {*dict(keys()), *EXTRA, "help", "version"}
     for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")]:
-        for command, options in re.findall(r"surelabel (\w[\w-]*)((?: +--[\w.-]+(?:[ =][^\s`-][^\s`]*)?)*)", page.read_text()):
+        for command, options in re.findall(
+            r"surelabel (\w[\w-]*)((?: +--[\w.-]+(?:[ =][^\s`-][^\s`]*)?)*)", page.read_text()
+        ):
             if command in COMMANDS and command == "fit":
                 used = [option.replace("-", "_") for option in re.findall(r"--([\w.-]+)", options)]
                 assert set(used) <= known, (page.name, used)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import log_loss, mean_squared_error
 
@@ -181,7 +181,6 @@ def test_bins_are_open_below_and_closed_above(dtype):
     assert equations.bin_of(above, 10).tolist() == [0, 1, 3, 6, 7, 9]
 
 
-@settings(deadline=None)
 @given(rational_predictions())
 def test_ece_and_mce_are_those_of_exact_fractions(case):
     pairs = exact_top(*case)
@@ -192,7 +191,6 @@ def test_ece_and_mce_are_those_of_exact_fractions(case):
         assert equations.mce(probs, labels).item() == pytest.approx(float(mce), abs=tolerance)
 
 
-@settings(deadline=None)
 @given(rational_predictions())
 def test_classwise_ece_is_the_mean_of_one_against_rest_fractions(case):
     weights, labels = case
@@ -205,7 +203,6 @@ def test_classwise_ece_is_the_mean_of_one_against_rest_fractions(case):
     assert value == pytest.approx(float(sum(exact) / len(classes)), abs=1e-12)
 
 
-@settings(deadline=None)
 @given(rational_predictions(), st.integers(1, 12))
 def test_equal_mass_ece_shares_ties_evenly(case, bins):
     pairs = sorted(exact_top(*case), key=lambda pair: -pair[0])
@@ -216,7 +213,6 @@ def test_equal_mass_ece_shares_ties_evenly(case, bins):
     assert equations.equal_mass_ece(*tensors(*case), bins).item() == pytest.approx(float(exact), abs=1e-12)
 
 
-@settings(deadline=None)
 @given(rational_predictions(most=6))
 def test_aurc_is_the_mean_over_all_orders_that_respect_confidence(case):
     pairs = exact_top(*case)
@@ -274,7 +270,6 @@ def test_scores_leave_their_arguments_alone(score):
     assert torch.equal(labels, before[1])
 
 
-@settings(deadline=None)
 @given(rational_predictions(), st.randoms())
 def test_scores_do_not_depend_on_the_order_of_samples_and_stay_in_range(case, random):
     probs, labels = tensors(*case)

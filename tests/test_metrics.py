@@ -5,7 +5,7 @@ from operator import add
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, recall_score
 
@@ -27,7 +27,6 @@ def parts_of(*tensors, cuts):
 CUTS = st.lists(st.integers(1, 399), max_size=12, unique=True)
 
 
-@settings(deadline=None)
 @given(CUTS)
 def test_calibration_sums_of_any_split_add_up_to_the_whole(cuts):
     probs, labels = predictions()
@@ -39,7 +38,6 @@ def test_calibration_sums_of_any_split_add_up_to_the_whole(cuts):
     assert total.figures() == pytest.approx(whole.figures(), abs=1e-12)
 
 
-@settings(deadline=None)
 @given(CUTS)
 def test_selection_sums_of_any_split_add_up_to_the_whole(cuts):
     probs, labels = predictions()

@@ -1,7 +1,7 @@
 from statistics import median
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from surelabel.errors import UserError
@@ -70,7 +70,6 @@ def test_of_equally_good_evaluations_the_first_is_the_best():
     assert summary(run([0.1, 0.8, 0.3, 0.8])).best_step == 200
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=70))
 def test_convergence_is_never_after_the_best_and_medians_never_above_it(accuracies):
     result = summary(run(accuracies))

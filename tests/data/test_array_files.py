@@ -98,7 +98,7 @@ def test_a_file_that_is_not_there(tmp_path, load):
 
 
 @pytest.mark.parametrize(("load", "save"), [(load_npy, np.save), (load_npz, np.savez), (load_npz, np.savez_compressed)])
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0, 1, exclude_max=True))
 def test_a_truncated_file_is_refused(tmp_path, load, save, share):
     buffer = io.BytesIO()
@@ -111,7 +111,7 @@ def test_a_truncated_file_is_refused(tmp_path, load, save, share):
 
 
 @pytest.mark.parametrize(("load", "save"), [(load_npy, np.save), (load_npz, np.savez_compressed)])
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(0, 400), value=st.integers(0, 255))
 def test_a_changed_byte_ends_in_words_or_in_images(tmp_path, load, save, place, value):
     buffer = io.BytesIO()

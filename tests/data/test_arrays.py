@@ -13,7 +13,7 @@ def colour(count=6, dtype=np.uint8, seed=0):
     return np.random.default_rng(seed).integers(0, 256, (count, 3, 8, 6)).astype(dtype)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(hnp.arrays(np.uint8, st.tuples(st.integers(1, 5), st.sampled_from([1, 3]), st.just(8), st.just(6))), st.data())
 def test_every_layout_gives_the_same_images(images, data):
     index = np.array(data.draw(st.lists(st.integers(0, len(images) - 1), min_size=1)))

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.preprocessing import LabelEncoder
 
@@ -8,7 +8,6 @@ from surelabel.data.labels import number_labels
 from surelabel.errors import UserError
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(min_size=1, max_size=3).filter(lambda name: name != "-1" and "\0" not in name), min_size=1))
 def test_names_are_numbered_as_scikit_learn_numbers_them(names):
     encoder = LabelEncoder().fit(names)

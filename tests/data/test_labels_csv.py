@@ -28,7 +28,7 @@ def test_every_header_encoding_and_newline(tmp_path, header, encoding, newline):
     assert read_labels_csv(path, FILES) == {"a.png": "cat", "b.png": "dog", "inner/ä ö, ü.png": "große Katze"}
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.sampled_from(sorted(FILES)), st.text(min_size=1).map(str.strip).filter(bool), min_size=1))
 def test_what_pythons_writer_writes_is_read_back(tmp_path, classes):
     classes = {file: name.encode("utf-8", "ignore").decode() or "x" for file, name in classes.items()}

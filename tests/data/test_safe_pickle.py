@@ -136,7 +136,7 @@ def test_what_is_no_dictionary_of_plain_data_is_refused(value):
         load_dict(pickle.dumps(value, 2), "batch")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(0, 1, exclude_max=True))
 def test_a_truncated_pickle_is_refused(share):
     content = python2_pickle(PLAIN)
@@ -144,7 +144,7 @@ def test_a_truncated_pickle_is_refused(share):
         load_dict(content[: int(share * len(content))], "batch")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(0, len(python2_pickle(PLAIN)) - 1), st.integers(0, 255))
 def test_a_changed_byte_ends_in_words_or_in_plain_data(place, value):
     content = bytearray(python2_pickle(PLAIN))

@@ -30,7 +30,7 @@ def largest(labels, classes, seed):
     raise AssertionError("more labels drawn than there are samples")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(labelled_sets(), SEEDS, st.data())
 def test_a_number_is_shared_by_the_classes_as_equally_as_can_be(case, seed, data):
     labels, classes = case
@@ -43,7 +43,7 @@ def test_a_number_is_shared_by_the_classes_as_equally_as_can_be(case, seed, data
     assert (labels[drawn] >= 0).all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(labelled_sets(), SEEDS, st.data())
 def test_a_larger_draw_contains_the_smaller(case, seed, data):
     labels, classes = case
@@ -54,7 +54,6 @@ def test_a_larger_draw_contains_the_smaller(case, seed, data):
     assert np.isin(draw_labelled(labels, classes, few, seed), draw_labelled(labels, classes, many, seed)).all()
 
 
-@settings(deadline=None)
 @given(labelled_sets(), SEEDS)
 def test_the_error_names_the_largest_number_that_can_be_drawn(case, seed):
     labels, classes = case
@@ -65,7 +64,7 @@ def test_the_error_names_the_largest_number_that_can_be_drawn(case, seed):
         draw_labelled(labels, classes, 10**9, seed)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(labelled_sets(), SEEDS, st.fractions(Fraction(1, 1000), 1))
 def test_a_share_is_rounded_down_in_each_class_and_at_least_one(case, seed, share):
     labels, classes = case
@@ -76,7 +75,6 @@ def test_a_share_is_rounded_down_in_each_class_and_at_least_one(case, seed, shar
     assert (np.diff(drawn) > 0).all()
 
 
-@settings(deadline=None)
 @given(labelled_sets(), SEEDS, st.integers(1, 3))
 def test_a_share_may_be_of_class_sizes_that_the_training_set_does_not_have(case, seed, more):
     labels, classes = case
@@ -87,7 +85,6 @@ def test_a_share_may_be_of_class_sizes_that_the_training_set_does_not_have(case,
         draw_labelled(labels, classes, Fraction(1), seed, tuple(int(size) + 1 for size in sizes))
 
 
-@settings(deadline=None)
 @given(labelled_sets(), SEEDS)
 def test_all_are_all_that_have_a_label(case, seed):
     labels, classes = case
@@ -143,13 +140,11 @@ def test_a_set_without_labels_is_an_error(request_):
         draw_labelled(np.full(5, -1), 0, request_, 0)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 10**12 - 1))
 def test_numbers_are_read_as_numbers(number):
     assert parse_labels(number) == parse_labels(f" {number} ") == number
 
 
-@settings(deadline=None)
 @given(st.decimals(0, 100, places=3))
 def test_percentages_are_read_exactly(percentage):
     assume(percentage > 0)

@@ -15,7 +15,9 @@ def both(name, images, level, sign):
     return ours.numpy(), np.stack([from_pillow(operate(name, to_pillow(image), level, sign)) for image in images])
 
 
-@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28), (3, 24, 41), (1, 2, 5), (3, 50, 50), (3, 96, 96), (1, 224, 224)])
+@pytest.mark.parametrize(
+    "shape", [(3, 32, 32), (1, 28, 28), (3, 24, 41), (1, 2, 5), (3, 50, 50), (3, 96, 96), (1, 224, 224)]
+)
 @pytest.mark.parametrize("name", GEOMETRIC)
 def test_equals_pillow_pixel_for_pixel_at_every_level(name, shape):
     images = crops(5, *shape)

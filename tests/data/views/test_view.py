@@ -28,7 +28,7 @@ def test_a_chain_applies_its_parts_in_order_with_draws_of_their_own():
 
 
 @pytest.mark.parametrize("name", VIEWS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(rows=st.lists(st.integers(0, 23), max_size=24))
 def test_a_row_depends_on_its_own_image_and_draws_alone(name, rows):
     """Whatever rows are chosen, in whatever order, alone or repeated, each comes out as it does in the whole batch."""
