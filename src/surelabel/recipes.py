@@ -62,7 +62,7 @@ def _laptop(method: str, data: str, labels: int | str) -> Run:
         method=method,
         data=data,
         labels=labels,
-        steps=600,
+        steps=1000,
         batch=Batch(16, _ratio(method)),
         network=Network("wrn-10-2", stem_stride=2, norm_momentum=0.1),
         average=Average(decay=0.99, warm=True, buffers="average"),
@@ -70,7 +70,7 @@ def _laptop(method: str, data: str, labels: int | str) -> Run:
     )
     if data == "phc":
         network = replace(run.network, padding="circular")
-        return replace(run, batch=Batch(64, 1), network=network, views=_periodic())
+        return replace(run, steps=800, batch=Batch(64, 1), network=network, views=_periodic())
     return run
 
 
