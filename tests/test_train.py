@@ -2,6 +2,7 @@ import json
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -38,10 +39,20 @@ def test_a_line_of_metrics_has_every_figure(tiny):
         assert line["labelled_loss"] > 0
 
 
-def test_purity_is_null_where_the_pool_has_no_labels_and_acceptance_stays(tiny):
-    line = rows(fit(replace(tiny, selection=replace(tiny.selection, threshold=0.0))))[-1]
+def test_purity_is_null_where_the_pools_labels_are_unknown_and_acceptance_stays(tiny, tmp_path):
+    accept_all = replace(tiny, selection=replace(tiny.selection, threshold=0.0))
+    line = rows(fit(accept_all))[-1]
     assert line["acceptance"] == 1
     assert 0 <= line["purity"] <= 1
+
+    stored = dict(np.load(tiny.data))
+    stored["labels"][200:] = -1
+    np.savez(tmp_path / "few.npz", **stored)
+    few = replace(accept_all, data=str(tmp_path / "few.npz"), labels="all", out=str(tmp_path / "few"))
+    # With this seed, the one image of the pool that the only step sees has no label.
+    line = rows(fit(replace(few, steps=1, batch=replace(tiny.batch, labelled=1, ratio=1))))[-1]
+    assert line["acceptance"] == 1
+    assert line["purity"] is None
     assert rows(fit(replace(tiny, method="supervised", out=tiny.out + "-supervised")))[-1]["purity"] is None
 
 

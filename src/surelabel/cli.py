@@ -110,7 +110,11 @@ def _data(arguments: list[str]) -> int:
 
     from surelabel.phc import commands
 
-    named: Any = {"make-phc": commands.make_phc, "audit-phc": commands.audit_phc}
+    named: Any = {
+        "make-phc": commands.make_phc,
+        "audit-phc": commands.audit_phc,
+        "phc-pictures": commands.phc_pictures,
+    }
     # Options are named after the functions' arguments; --min-delta-eps and --min_delta_eps are the same.
     words = [re.sub(r"(?<=\w)-", "_", word) if re.match(r"--[\w-]+$", word) else word for word in arguments]
     auto_cli(named, args=words, prog="surelabel data", as_positional=False)
