@@ -1,9 +1,12 @@
+import copy
+
+import pytest
 import torch
 
 from surelabel import build
 from surelabel.config import Network as Settings
 from surelabel.config import Run
-from surelabel.network import running_statistics_kept
+from surelabel.network import normalised_by
 from surelabel.types import Task
 
 TASK = Task((3, 8, 8), ("a", "b"), (10.0, 20.0, 30.0), (2.0, 4.0, 8.0))
@@ -32,14 +35,17 @@ def test_initial_weights_depend_on_the_seed_alone_and_leave_the_global_generator
     assert not torch.equal(first["head.weight"], other["head.weight"])
 
 
-def test_a_pass_can_use_batch_statistics_and_keep_the_running_ones():
+@pytest.mark.parametrize("how", ["batch", "batch-kept", "running"])
+def test_a_pass_normalises_by_what_it_is_told_to_and_leaves_no_trace(how):
     network = build.build_network(RUN, TASK).train()
-    images = torch.rand(16, 3, 8, 8) * 50
-    norm = network.backbone.norm
-    before = norm.running_mean.clone()
-    with running_statistics_kept(network):
-        kept = network.predict(images).probs
-    assert torch.equal(before, norm.running_mean)
-    assert norm.momentum == 0.1
-    torch.testing.assert_close(network.predict(images).probs, kept)
-    assert not torch.equal(before, norm.running_mean)
+    images, others = torch.rand(16, 3, 8, 8) * 50, torch.rand(16, 3, 8, 8) * 90
+    network(others)
+    before = copy.deepcopy(network)
+    with normalised_by(how, network):
+        found = network.predict(images).probs
+    expected = (before.eval() if how == "running" else copy.deepcopy(before)).predict(images).probs
+    assert torch.equal(found, expected)
+    stayed = torch.equal(before.backbone.norm.running_mean, network.backbone.norm.running_mean)
+    assert stayed == (how != "batch")
+    assert network.backbone.norm.momentum == 0.1
+    assert all(module.training for module in network.modules())

@@ -38,6 +38,7 @@ def resolve(run: Run) -> Run:
         target=replace(run.target, temperature=temperature),
         weight=method.weight,
         forward=method.forward,
+        weak_norm=method.weak_norm,
         device=_device(run.device),
         threads=run.threads or os.cpu_count() or 1,
         out=str(run.folder),
@@ -60,7 +61,7 @@ def build_method(run: Run) -> SelfTraining:
         target=target,
         weight=method.weight if run.weight is None else run.weight,
         forward=run.forward or method.forward,
-        weak_statistics=run.weak_statistics,
+        weak_norm=run.weak_norm or method.weak_norm,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Literal
 from surelabel.errors import UserError, closest
 
 Forward = Literal["joint", "split"]
+WeakNorm = Literal["batch", "batch-kept", "running"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
 METHODS = ("supervised", "pseudo-label", "uda", "fixmatch")
@@ -146,7 +147,8 @@ class Run:
         out: the run folder; runs/METHOD-DATA-LABELS-seedSEED when not given
         weight: of the unlabelled loss (the paper's λ)
         forward: joint passes labelled, weak and strong views together; split passes the weak views without gradients
-        weak_statistics: with split, whether the weak views also move BatchNorm's running statistics
+        weak_norm: with split, what BatchNorm normalises the weak views by: their own batch statistics, which also move
+            the running ones (batch) or do not (batch-kept), or the running ones, which the other views make (running)
         device: auto, cpu, cuda or mps
         threads: how many CPU threads; as many as there are cores when not given
     """
@@ -160,7 +162,7 @@ class Run:
     out: str | None = None
     weight: float | None = None
     forward: Forward | None = None
-    weak_statistics: bool = True
+    weak_norm: WeakNorm | None = None
     device: Device = "auto"
     threads: int | None = None
     batch: Batch = field(default_factory=Batch)

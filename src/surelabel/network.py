@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from surelabel.backbones import ResNet, WideResNet
+from surelabel.config import WeakNorm
 from surelabel.heads import LinearHead
 from surelabel.types import Prediction, Task
 
@@ -47,14 +48,19 @@ class Network(nn.Module):
 
 
 @contextmanager
-def running_statistics_kept(network: nn.Module) -> Iterator[None]:
-    """Within this block, BatchNorm normalises by batch statistics as ever but leaves its running ones alone."""
+def normalised_by(how: WeakNorm, network: nn.Module) -> Iterator[None]:
+    """Within this block, what BatchNorm in a network in training normalises by.
+
+    "batch": the batch's own statistics, which move the running ones, as ever. "batch-kept": the same, but the running
+    ones stay. "running": the running ones, which stay, as in evaluation.
+    """
     norms = [module for module in network.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
-    momenta = [norm.momentum for norm in norms]
+    before = [(norm.training, norm.momentum) for norm in norms]
     try:
         for norm in norms:
-            norm.momentum = 0.0
+            norm.training = norm.training and how != "running"
+            norm.momentum = norm.momentum if how == "batch" else 0.0
         yield
     finally:
-        for norm, momentum in zip(norms, momenta, strict=True):
-            norm.momentum = momentum
+        for norm, (training, momentum) in zip(norms, before, strict=True):
+            norm.training, norm.momentum = training, momentum

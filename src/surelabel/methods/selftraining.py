@@ -1,14 +1,13 @@
 """Self-training with selected pseudo-labels: Algorithm 1 of the paper, of which each method is a value."""
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from surelabel.config import Forward
+from surelabel.config import Forward, WeakNorm
 from surelabel.equations import labelled_cross_entropy, masked_cross_entropy
-from surelabel.network import Network, running_statistics_kept
+from surelabel.network import Network, normalised_by
 from surelabel.select import Select, State
 from surelabel.targets import Target
 from surelabel.types import Batch, Losses, Prediction
@@ -20,8 +19,8 @@ class SelfTraining:
 
     `views` names the view to predict on and the view to learn from; without them there is no unlabelled part.
     `forward` is "split" (labelled and strong views with gradients, weak views without) or "joint" (one pass over all
-    three with gradients, as the released code has it). `weak_statistics` says whether, in the split form, the weak
-    views move BatchNorm's running statistics too.
+    three with gradients, as the released code has it). `weak_norm` says what BatchNorm normalises the weak views by in
+    the split form: see `network.normalised_by`.
     """
 
     select: Select
@@ -29,7 +28,7 @@ class SelfTraining:
     views: tuple[str, str] | None = ("weak", "strong")
     weight: float = 1.0
     forward: Forward = "split"
-    weak_statistics: bool = True
+    weak_norm: WeakNorm = "running"
 
     def loss(
         self, model: nn.Module, teacher: Network, batch: Batch, selection: State, step: int
@@ -62,7 +61,7 @@ class SelfTraining:
             prediction = teacher.head.predict(features[-len(weak) :].detach())
             sizes.append(len(weak))
         else:
-            with nullcontext() if self.weak_statistics else running_statistics_kept(teacher):
+            with normalised_by(self.weak_norm, teacher):
                 prediction = teacher.predict(weak)
             _, logits = model(torch.cat([labelled, strong]))
         labelled_logits, strong_logits, *_ = logits.split(sizes)
