@@ -14,6 +14,7 @@ from surelabel.data.source import DataSet
 from surelabel.equations import labelled_cross_entropy
 from surelabel.methods.selftraining import SelfTraining
 from surelabel.network import Network
+from surelabel.train import advance
 
 RUN = build.resolve(Run(method="fixmatch", labels=250, batch=Batch(16, 7), device="cpu", threads=2))
 
@@ -64,14 +65,7 @@ def _step(data: DataSet, method: SelfTraining) -> Callable[[], None]:
     state = build.build_state(RUN, _network(data), method)
 
     def step() -> None:
-        losses, state.selection = method.loss(
-            state.network, state.network, loader(state.step), state.selection, state.step
-        )
-        torch.autograd.backward(losses.total)
-        state.optimizer.step()
-        state.optimizer.zero_grad()
-        state.average.update_parameters(state.network)
-        state.step += 1
+        advance(method, state.network, state, loader(state.step), torch.autograd.backward)
 
     return step
 

@@ -55,4 +55,4 @@ def test_a_whole_session_at_the_command_line(tiny, tmp_path, capsys):
     assert main(["evaluate", str(tiny.folder)]) == 0
     assert "On 397 test samples" in capsys.readouterr().out
     assert main(["predict", str(tiny.folder), tiny.data, "-o", str(tmp_path / "out.csv")]) == 0
-    assert len((tmp_path / "out.csv").read_text().splitlines()) == 1 + 1400
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 1 + 397

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 import torch
 
+from surelabel.display import Display
 from surelabel.errors import UserError
 from surelabel.fit import evaluate_run, fit
 from surelabel.runfolder import RunFolder
 from surelabel.settings import to_yaml
+from surelabel.signals import Stopped
 
 
 def test_the_folder_holds_all_that_the_run_was(tiny):
@@ -40,7 +42,7 @@ def test_evaluating_again_gives_the_figures_of_the_run(tiny):
 def test_an_existing_folder_is_refused_and_left_alone(tiny):
     tiny.folder.mkdir()
     (tiny.folder / "thesis.txt").write_text("all of it")
-    with pytest.raises(UserError, match=r"exists already.*--resume"):
+    with pytest.raises(UserError, match=r"exists already\. Otherwise choose another --out"):
         fit(tiny)
     assert [path.name for path in tiny.folder.iterdir()] == ["thesis.txt"]
 
@@ -103,8 +105,106 @@ def test_damage_is_named(tiny):
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(UserError, match=r"weights\.safetensors is damaged"):
         evaluate_run(folder.path)
-    (folder.path / "task.json").write_text("{}")
-    with pytest.raises(UserError, match=r"task\.json is damaged"):
-        RunFolder(folder.path).task()
+    for name, read in (("task.json", RunFolder.task), ("split.json", RunFolder.labelled)):
+        (folder.path / name).write_text("{}")
+        with pytest.raises(UserError, match=rf"{name} is damaged"):
+            read(folder)
     with pytest.raises(UserError, match="not a run folder"):
         evaluate_run(folder.path.parent)
+
+
+def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(tiny, capsys):
+    folder = fit(tiny)
+    expected = (folder.path / "weights.safetensors").read_bytes()
+    newest = folder.path / "checkpoint.pt"
+    newest.write_bytes(newest.read_bytes()[:-1000])
+    fit(tiny, resume=True)
+    said = capsys.readouterr().out.replace("\n", " ")
+    assert "checkpoint.pt cannot be read" in said
+    assert "step 8" in said
+    assert (folder.path / "weights.safetensors").read_bytes() == expected
+
+    for name in ("checkpoint.pt", "checkpoint-previous.pt"):
+        (folder.path / name).write_bytes(b"")
+    with pytest.raises(UserError, match="nothing to go on from"):
+        fit(tiny, resume=True)
+
+
+def test_a_checkpoint_that_would_run_code_is_not_loaded(tiny, tmp_path):
+    folder = fit(tiny)
+    trap = tmp_path / "trapped"
+    for name in ("checkpoint.pt", "checkpoint-previous.pt"):
+        torch.save({"step": Trap(str(trap))}, folder.path / name)
+    with pytest.raises(UserError, match="nothing to go on from"):
+        fit(tiny, resume=True)
+    assert not trap.exists()
+
+
+class Trap:
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+@pytest.mark.parametrize("change", ["shuffled", "fewer", "classes"])
+def test_a_run_does_not_go_on_with_other_data(tiny, tmp_path, change):
+    data = tmp_path / "data.npz"
+    stored = dict(np.load(tiny.data))
+    np.savez(data, **stored)
+    run = replace(tiny, data=str(data))
+    fit(run)
+    if change == "shuffled":
+        stored["images"] = stored["images"][::-1]
+    elif change == "fewer":
+        stored |= {"images": stored["images"][:1000], "labels": stored["labels"][:1000]}
+    else:
+        stored["classes"] = np.array([f"digit {k}" for k in range(10)])
+    np.savez(data, **stored)
+    with pytest.raises(UserError, match="begun with other data"):
+        fit(run, resume=True)
+    with pytest.raises(UserError, match="begun with other data"):
+        evaluate_run(run.folder)
+
+
+def test_what_the_views_cannot_be_applied_to_leaves_no_folder(tiny, tmp_path):
+    stored = {
+        name: array.astype(np.float32) if "images" in name else array for name, array in np.load(tiny.data).items()
+    }
+    np.savez(tmp_path / "float.npz", **stored)
+    run = replace(tiny, data=str(tmp_path / "float.npz"))
+    with pytest.raises(UserError, match=r"--views\.strong"):
+        fit(run)
+    assert not run.folder.exists()
+    fit(replace(run, views=replace(run.views, strong="weak")))
+
+
+def test_without_git_a_run_has_no_commit(tiny, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    folder = fit(tiny)
+    assert json.loads((folder.path / "environment.json").read_text())["commit"] is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(("method", "step"), [("fixmatch", 2), ("uda", 7), ("supervised", 12)])
+def test_a_run_stopped_at_any_step_ends_as_one_that_was_not(tiny, tmp_path, monkeypatch, number, method, step):
+    """Between evaluations, at one, and at the end: the sums since the last evaluation are part of the state."""
+    whole = fit(replace(tiny, method=method, out=str(tmp_path / "whole")))
+    shown = Display.step
+
+    def stop_at(self, now):
+        shown(self, now)
+        if now == step:
+            os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(Display, "step", stop_at)
+    run = replace(tiny, method=method)
+    with pytest.raises(Stopped) as stopped:
+        fit(run)
+    assert stopped.value.exit_code == 128 + number
+    assert torch.load(run.folder / "checkpoint.pt", weights_only=True)["step"] == step
+    monkeypatch.setattr(Display, "step", shown)
+    resumed = fit(run, resume=True)
+    for name in ("weights.safetensors", "weights-raw.safetensors", "metrics.jsonl", "result.json"):
+        assert (whole.path / name).read_bytes() == (resumed.path / name).read_bytes(), name

@@ -1,5 +1,6 @@
 import pytest
 
+from surelabel.config import Run
 from surelabel.errors import UserError
 from surelabel.fit_options import read_options, split
 from surelabel.settings import write_yaml
@@ -33,6 +34,10 @@ def test_the_method_and_data_choose_the_recipe_wherever_they_are_given(tmp_path)
         (["--stepps", "3"], "Did you mean 'steps'"),
         (["--recipee", "x"], "Did you mean --recipe"),
         (["--steps"], "--steps needs a value"),
+        (["--steps", "--seed", "3"], "--steps needs a value"),
+        (["--method", "supervised", "--weight", "2"], "--weight has no effect on this run"),
+        (["--method", "pseudo-label", "--views.strong", "weak"], "--views.strong has no effect"),
+        (["--forward", "joint", "--weak-norm", "batch"], "--weak_norm has no effect"),
         (["steps"], "not an option"),
         (["--seed", "1", "--seed", "2"], "given twice"),
         (["--seed", "one"], "seed"),
@@ -41,6 +46,7 @@ def test_the_method_and_data_choose_the_recipe_wherever_they_are_given(tmp_path)
         (["--size", "huge"], "no size 'huge'"),
         (["--resume", "nowhere"], "not a run folder"),
         (["--resume", "nowhere", "--steps", "3"], "leave the other options out"),
+        (["--resume", "nowhere", "--size", "paper"], "leave the other options out"),
     ],
 )
 def test_a_slip_is_an_error_that_helps(arguments, message):
@@ -60,3 +66,21 @@ def test_resume_auto_goes_on_only_where_there_is_a_run(tmp_path):
     assert not read_options(arguments).resume
     write_yaml(read_options(arguments).run, tmp_path / "run" / "config.yaml")
     assert read_options(arguments).resume
+
+
+def test_another_method_does_not_take_over_the_constants_of_the_files(tmp_path):
+    config = tmp_path / "c.yaml"
+    config.write_text("method: uda\nselection:\n  threshold: 0.8\ntarget:\n  temperature: 0.4\noptimizer:\n  lr: 0.5\n")
+    same, other = (read_options(["--config", str(config), *more]).run for more in ([], ["--method", "fixmatch"]))
+    assert (same.selection.threshold, other.selection.threshold) == (0.8, None)
+    assert (same.target.temperature, other.target.temperature) == (0.4, None)
+    assert same.optimizer.lr == other.optimizer.lr == 0.5
+
+
+def test_resume_prints_and_takes_the_settings_of_the_run(tmp_path, capsys):
+    write_yaml(Run(seed=7, steps=77), tmp_path / "config.yaml")
+    options = read_options(["--resume", str(tmp_path)])
+    assert options.resume
+    assert (options.run.seed, options.run.steps, options.run.folder) == (7, 77, tmp_path)
+    assert read_options(["--resume", str(tmp_path), "--print_config"]) is None
+    assert "seed: 7" in capsys.readouterr().out

@@ -9,7 +9,7 @@ from surelabel.config import Run
 from surelabel.network import normalised_by
 from surelabel.types import Task
 
-TASK = Task((3, 8, 8), ("a", "b"), (10.0, 20.0, 30.0), (2.0, 4.0, 8.0))
+TASK = Task((3, 8, 8), ("a", "b"), "uint8", (10.0, 20.0, 30.0), (2.0, 4.0, 8.0))
 RUN = Run(network=Settings("wrn-10-1", norm_momentum=0.1))
 
 

@@ -15,7 +15,7 @@ def test_a_line_a_sample_with_the_likeliest_class_and_its_probability(tiny, tmp_
     folder = fit(tiny)
     images = digits_data.test.images(np.arange(30))
     np.save(tmp_path / "new.npy", images)
-    assert predict_to_csv(folder.path, str(tmp_path / "new.npy"), None, tmp_path / "out.csv") == 30
+    assert predict_to_csv(folder.path, str(tmp_path / "new.npy"), None, tmp_path / "out.csv") == (30, ())
     with (tmp_path / "out.csv").open() as file:
         lines = list(csv.DictReader(file))
     probs = load_network(folder).predict(torch.from_numpy(images)).probs
@@ -33,19 +33,25 @@ def test_a_folder_is_trained_on_skips_told_and_predicted_by_file_name(tiny, tmp_
     run = replace(tiny, data=str(tmp_path / "pictures"), labels=20, steps=4)
     folder = fit(run)
     said = capsys.readouterr().out
-    assert "1 files skipped" in said.replace("\n", "")
+    assert "1 file skipped (0/empty.png: the file is empty)" in said.replace("\n", " ")
     assert "There is no test set" in said
 
-    (tmp_path / "new").mkdir()
-    Image.fromarray(np.stack([images[0]] * 3, -1)).resize((20, 30)).save(tmp_path / "new" / "ärger, 1.png")
-    assert predict_to_csv(folder.path, str(tmp_path / "new"), None, tmp_path / "out.csv") == 1
+    (tmp_path / "new" / "of any name").mkdir(parents=True)
+    Image.fromarray(np.stack([images[0]] * 3, -1)).resize((20, 30)).save(tmp_path / "new" / "of any name" / "ä, 1.png")
+    (tmp_path / "new" / "broken.png").write_bytes(b"no picture")
+    rows, skipped = predict_to_csv(folder.path, str(tmp_path / "new"), None, tmp_path / "out.csv")
+    assert rows == 1
+    assert [file for file, _ in skipped] == ["broken.png"]
     with (tmp_path / "out.csv").open() as file:
-        assert [line["sample"] for line in csv.DictReader(file)] == ["ärger, 1.png"]
+        assert [line["sample"] for line in csv.DictReader(file)] == ["of any name/ä, 1.png"]
 
 
 def test_images_of_another_shape_are_refused_by_both_shapes(tiny, tmp_path):
     folder = fit(tiny)
     np.save(tmp_path / "new.npy", np.zeros((5, 3, 9, 9), dtype=np.uint8))
-    with pytest.raises(UserError, match=r"3 channels and 9×9 pixels.*takes 1 channel and 8×8"):
+    with pytest.raises(UserError, match=r"3 channels, 9×9 pixels, uint8.*trained on 1 channel, 8×8 pixels, uint8"):
         predict_to_csv(folder.path, str(tmp_path / "new.npy"), None, tmp_path / "out.csv")
+    np.save(tmp_path / "float.npy", np.zeros((5, 1, 8, 8), dtype=np.float32))
+    with pytest.raises(UserError, match=r"pixels, float32.*pixels, uint8"):
+        predict_to_csv(folder.path, str(tmp_path / "float.npy"), None, tmp_path / "out.csv")
     assert not (tmp_path / "out.csv").exists()

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from surelabel import build
 from surelabel.config import Average, Optimizer
 from surelabel.errors import UserError
 from surelabel.fit import fit
 from surelabel.runfolder import RAW, RunFolder
-from surelabel.train import Finite
+from surelabel.train import Health
 
 
 def rows(folder: RunFolder):
@@ -50,7 +51,7 @@ def test_purity_is_null_where_the_pools_labels_are_unknown_and_acceptance_stays(
     np.savez(tmp_path / "few.npz", **stored)
     few = replace(accept_all, data=str(tmp_path / "few.npz"), labels="all", out=str(tmp_path / "few"))
     # With this seed, the one image of the pool that the only step sees has no label.
-    line = rows(fit(replace(few, steps=1, batch=replace(tiny.batch, labelled=1, ratio=1))))[-1]
+    line = rows(fit(replace(few, steps=1, batch=replace(tiny.batch, labelled=2, ratio=1))))[-1]
     assert line["acceptance"] == 1
     assert line["purity"] is None
     assert rows(fit(replace(tiny, method="supervised", out=tiny.out + "-supervised")))[-1]["purity"] is None
@@ -61,22 +62,38 @@ def test_timings_lie_beside_the_metrics(tiny):
     lines = [json.loads(line) for line in (folder.path / "timings.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [4, 8, 12]
     assert all(line["images_per_second"] > 0 for line in lines)
-    assert {"views", "network", "update", "evaluation"} <= set(lines[0])
+    assert {"views", "training", "evaluation"} <= set(lines[0])
 
 
 @pytest.mark.parametrize("look_every", [1, 3])
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_a_loss_that_is_no_finite_number_is_told_with_its_step(tmp_path, look_every, bad):
-    watched = Finite(RunFolder(tmp_path), look_every)
-    watched.add(torch.tensor(1.0), 7)
+def test_a_loss_that_is_no_finite_number_is_told_with_its_step(tiny, digits_data, tmp_path, look_every, bad):
+    run = build.resolve(tiny)
+    state = build.build_state(run, build.build_network(run, build.task_of(digits_data)), build.build_method(run))
+    loader = build.build_loader(run, digits_data, build.build_split(run, digits_data))
+    health = Health(run, state, loader, RunFolder(tmp_path))
+    health.look_every = look_every
     with pytest.raises(UserError, match=rf"the loss became {bad} at step 8,.*smaller --optimizer\.lr"):
-        for step, loss in ((8, bad), (9, 1.0), (10, 1.0)):
-            watched.add(torch.tensor(loss), step)
+        for state.step, loss in ((7, 1.0), (8, bad), (9, 1.0), (10, 1.0)):
+            health.note(torch.tensor(loss))
+
+
+def test_a_run_without_a_test_set_does_not_save_what_diverged(tiny, tmp_path):
+    stored = dict(np.load(tiny.data))
+    np.savez(tmp_path / "train.npz", images=stored["images"], labels=stored["labels"])
+    run = replace(tiny, data=str(tmp_path / "train.npz"), optimizer=Optimizer(lr=1e38), steps=1)
+    with pytest.raises(
+        UserError, match=r"the predictions became nan at step 1, and the run stopped.*no checkpoint yet"
+    ):
+        fit(run)
+    assert not (run.folder / "checkpoint.pt").exists()
 
 
 def test_a_run_that_diverges_stops_and_keeps_its_last_good_checkpoint(tiny):
     run = replace(tiny, optimizer=Optimizer(lr=20), evaluation=replace(tiny.evaluation, every=5))
-    with pytest.raises(UserError, match=r"became (nan|inf) at step \d+, and the run stopped") as told:
+    with pytest.raises(
+        UserError, match=r"became (nan|inf) at step \d+, and the run stopped; .* keeps its last good checkpoint"
+    ) as told:
         fit(run)
     assert int(re.search(r"step (\d+)", str(told.value))[1]) > 5
     kept = torch.load(run.folder / "checkpoint.pt", weights_only=True)

@@ -1,6 +1,6 @@
 """`python tools/results_table.py RUN ...`: finished runs as a Markdown table, mean ± standard error over seeds.
 
-Runs that differ in nothing but their seed make a row.
+Runs that differ in nothing but their seed make a row; a column shows each other setting in which the rows differ.
 """
 
 import json
@@ -12,35 +12,49 @@ from typing import Any
 
 from surelabel.settings import read_yaml
 
-FIGURES = {"accuracy": "{:.1%}", "ece": "{:.3f}", "nll": "{:.2f}"}
-NAMES = ("data", "labels", "method", "views.labelled", "steps")
+FIGURES = {"accuracy": "{:.1%}", "ece": "{:.3f}", "nll": "{:.2f}", "purity": "{:.0%}", "acceptance": "{:.0%}"}
+ALWAYS = ("data", "labels", "method")
+# Which seed, where and on what a run was made is not what was run.
+ASIDE = {"seed", "out", "threads", "device", "data_dir"}
 
 
 def main(folders: list[str]) -> None:
-    rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    rows: dict[str, list[dict[str, Any]]] = {}
+    settings: dict[str, dict[str, Any]] = {}
     for folder in map(Path, folders):
         if not (folder / "result.json").exists():
             print(f"{folder} is not finished", file=sys.stderr)
             continue
-        config = read_yaml(folder / "config.yaml")
-        result = json.loads((folder / "result.json").read_text())
-        lines = (folder / "metrics.jsonl").read_text().splitlines()
-        pool = {key: json.loads(lines[-1])[key] for key in ("purity", "acceptance")}
-        rows.setdefault(tuple(config[name] for name in NAMES), []).append(result["averaged"] | pool)
-    print("| data | labels | method | labelled view | steps | seeds | accuracy | ECE | NLL | purity | accepted |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
-    for names, runs in sorted(rows.items(), key=lambda row: str(row[0])):
-        figures = [_mean([run[key] for run in runs], form) for key, form in FIGURES.items()]
-        pool = [_mean([run[key] for run in runs], "{:.0%}") for key in ("purity", "acceptance")]
-        print("| " + " | ".join(map(str, (*names, len(runs), *figures, *pool))) + " |")
+        config = {key: value for key, value in read_yaml(folder / "config.yaml").items() if key not in ASIDE}
+        same = json.dumps(config, sort_keys=True)
+        settings[same] = config
+        rows.setdefault(same, []).append(figures(folder))
+    keys = sorted({key for config in settings.values() for key in config} - set(ALWAYS))
+    varied = [key for key in keys if len({str(config.get(key)) for config in settings.values()}) > 1]
+    headings = [*ALWAYS, *varied, "seeds", "accuracy", "ECE", "NLL", "purity", "accepted"]
+    print("| " + " | ".join(headings) + " |\n" + "|---" * len(headings) + "|")
+    for same in sorted(rows, key=lambda same: [str(settings[same].get(key)) for key in (*ALWAYS, *varied)]):
+        names = [settings[same].get(key) for key in (*ALWAYS, *varied)]
+        means = [mean([run[key] for run in rows[same]], form) for key, form in FIGURES.items()]
+        print("| " + " | ".join(map(str, (*names, len(rows[same]), *means))) + " |")
 
 
-def _mean(values: list[float | None], form: str) -> str:
+def figures(folder: Path) -> dict[str, Any]:
+    """The averaged weights' figures on the whole test set, and the pool's in the last stretch of training."""
+    result = json.loads((folder / "result.json").read_text())
+    last = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
+    return result["averaged"] | {key: last[key] for key in ("purity", "acceptance")}
+
+
+def mean(values: list[float | None], form: str) -> str:
+    """'71.2% ± 0.4%', without an error for a single value, '–' for none."""
     known = [value for value in values if value is not None]
     if not known:
         return "–"
-    error = statistics.stdev(known) / math.sqrt(len(known)) if len(known) > 1 else math.nan
-    return f"{form.format(statistics.mean(known))} ± {form.format(error)}"
+    shown = form.format(statistics.mean(known))
+    if len(known) == 1:
+        return shown
+    return f"{shown} ± {form.format(statistics.stdev(known) / math.sqrt(len(known)))}"
 
 
 if __name__ == "__main__":

@@ -2,12 +2,15 @@
 
 import os
 from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from surelabel import datasets
 from surelabel.average import moving_average
 from surelabel.backbones import backbone
 from surelabel.config import Device, Optimizer, Run
@@ -39,10 +42,17 @@ def resolve(run: Run) -> Run:
         weight=method.weight,
         forward=method.forward,
         weak_norm=method.weak_norm,
-        device=_device(run.device),
+        device=usable(run.device),
         threads=run.threads or os.cpu_count() or 1,
         out=str(run.folder),
+        data=run.data if run.data in datasets.NAMED else _whole(run.data),
+        data_dir=None if run.data_dir is None else _whole(run.data_dir),
     )
+
+
+def _whole(path: str) -> str:
+    """The whole of a path that is there, so that the run can be evaluated from any folder."""
+    return str(Path(path).resolve()) if Path(path).exists() else path
 
 
 def build_method(run: Run) -> SelfTraining:
@@ -65,22 +75,27 @@ def build_method(run: Run) -> SelfTraining:
     )
 
 
-def _device(name: Device) -> Device:
-    available: dict[Device, bool] = {
-        "cpu": True,
-        "mps": torch.backends.mps.is_available(),
-        "cuda": torch.cuda.is_available(),
-    }
-    if name == "auto":
-        return next(device for device in reversed(available) if available[device])
-    if not available[name]:
-        raise UserError(f"device {name}: torch {torch.__version__} finds none here. Use --device cpu, or auto")
-    return name
+def usable(device: Device) -> Device:
+    """This device if it is there; for "auto", the best that is."""
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UserError(f"device cuda: torch {torch.__version__} finds none here. Use --device cpu, or auto")
+    return device
+
+
+def fingerprint(data: DataSet) -> str:
+    """A short hash of the training data: all labels, and a hundred images spread over it."""
+    sample = np.linspace(0, len(data.train) - 1, 100, dtype=np.int64)
+    held = blake2b(data.train.labels.tobytes(), digest_size=8)
+    held.update(data.train.images(sample).tobytes())
+    return held.hexdigest()
 
 
 def task_of(data: DataSet) -> Task:
     """What a network has to know of this data."""
-    return Task(data.train.shape, data.classes, data.offset, data.scale)
+    dtype = data.train.images(np.arange(1)).dtype
+    return Task(data.train.shape, data.classes, str(dtype), data.offset, data.scale)
 
 
 def build_network(run: Run, task: Task) -> Network:

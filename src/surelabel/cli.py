@@ -87,10 +87,13 @@ def _predict(arguments: list[str]) -> int:
         (("-o", "--out"), {"required": True, "metavar": "FILE", "help": "the CSV file to write"}),
         (("--data-dir",), {"metavar": "DIR", "help": "where the files of a named data set are"}),
     ], arguments)  # fmt: skip
+    from surelabel.display import skipped_in_words
     from surelabel.predict import predict_to_csv
 
-    rows = predict_to_csv(options.folder, options.data, options.data_dir, Path(options.out))
+    rows, skipped = predict_to_csv(options.folder, options.data, options.data_dir, Path(options.out))
     print(f"{rows} predictions in {options.out}")
+    if skipped:
+        print(skipped_in_words(skipped))
     return 0
 
 
@@ -133,7 +136,7 @@ COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
 def _parse(
     command: str, description: str, options: list[tuple[tuple[str, ...], dict[str, Any]]], arguments: list[str]
 ) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog=f"surelabel {command}", description=description)
+    parser = argparse.ArgumentParser(prog=f"surelabel {command}", description=description, allow_abbrev=False)
     for names, settings in options:
         parser.add_argument(*names, **settings)
     return parser.parse_args(arguments)

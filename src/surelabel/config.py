@@ -14,7 +14,7 @@ from surelabel.errors import UserError, closest
 
 Forward = Literal["joint", "split"]
 WeakNorm = Literal["batch", "batch-kept", "running"]
-Device = Literal["auto", "cpu", "cuda", "mps"]
+Device = Literal["auto", "cpu", "cuda"]
 
 METHODS = ("supervised", "pseudo-label", "uda", "fixmatch")
 
@@ -149,7 +149,7 @@ class Run:
         forward: joint passes labelled, weak and strong views together; split passes the weak views without gradients
         weak_norm: with split, what BatchNorm normalises the weak views by: their own batch statistics, which also move
             the running ones (batch) or do not (batch-kept), or the running ones, which the other views make (running)
-        device: auto, cpu, cuda or mps
+        device: auto, cpu or cuda
         threads: how many CPU threads; as many as there are cores when not given
     """
 
@@ -200,6 +200,8 @@ def validate(run: Run) -> Run:
         "evaluation.batch": run.evaluation.batch,
         "network.stem_stride": run.network.stem_stride,
     }
+    if run.batch.labelled < 2:
+        raise UserError("batch.labelled must be at least 2: BatchNorm needs more than one image")
     optional = {"evaluation.samples": run.evaluation.samples, "threads": run.threads}
     for key, value in (positive | {k: v for k, v in optional.items() if v is not None}).items():
         if not value > 0:

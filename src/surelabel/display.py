@@ -1,6 +1,7 @@
 """What a person sees while a run trains, and at its end."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -61,6 +62,12 @@ def figures_in_words(row: dict[str, Any]) -> str:
     if row.get("acceptance") is not None:
         shown += [f"accepted {row['acceptance']:.0%}"]
     return "  ".join(shown)
+
+
+def skipped_in_words(skipped: Sequence[tuple[str, str]]) -> str:
+    """'3 files skipped (a.png: the file is empty; …)'"""
+    shown = "; ".join(f"{file}: {reason}" for file, reason in skipped[:3]) + ("; …" if len(skipped) > 3 else "")
+    return f"{len(skipped)} file{'s' if len(skipped) > 1 else ''} skipped ({shown})"
 
 
 def duration(seconds: float) -> str:

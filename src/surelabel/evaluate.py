@@ -43,7 +43,15 @@ def known(source: Source) -> NDArray[np.int64]:
 
 def fixed_part(source: Source, samples: int | None) -> NDArray[np.int64]:
     """The test samples to use at every evaluation: all of them, or a draw that is the same in every run."""
-    index = known(source)
+    return _part(known(source), samples)
+
+
+def some(source: Source, samples: int) -> NDArray[np.int64]:
+    """A fixed draw of samples, labelled or not."""
+    return _part(np.arange(len(source)), samples)
+
+
+def _part(index: NDArray[np.int64], samples: int | None) -> NDArray[np.int64]:
     if samples is None or samples >= len(index):
         return index
     return np.sort(generator(0, "test part").permutation(index)[:samples])

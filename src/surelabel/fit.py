@@ -11,7 +11,7 @@ from surelabel import build, datasets, evaluate
 from surelabel.config import Run
 from surelabel.data.folder import FolderSource
 from surelabel.data.source import DataSet
-from surelabel.display import Display, show_result
+from surelabel.display import Display, show_result, skipped_in_words
 from surelabel.errors import UserError
 from surelabel.network import Network
 from surelabel.protocol import summary
@@ -25,19 +25,23 @@ def fit(run: Run, resume: bool = False, console: Console | None = None) -> RunFo
     folder = RunFolder(run.folder)
     if not resume:
         folder.refuse_existing()
-    run = folder.run() if resume else build.resolve(run)
+    run = _stored(folder, console) if resume else build.resolve(run)
     torch.set_num_threads(run.threads or 1)
     data = datasets.load(run.data, run.data_dir)
     method = build.build_method(run)
     network = build.build_network(run, build.task_of(data))
     state = build.build_state(run, network, method)
     if resume:
+        folder.refuse_other_data(build.task_of(data), build.fingerprint(data))
         labelled = folder.labelled()
-        folder.load(state)
+        note = folder.load(state)
+        console.print(note or f"Going on from step {state.step}", highlight=False, markup=False, soft_wrap=True)
     else:
         labelled = build.build_split(run, data)
-        folder.create(run, build.task_of(data), labelled)
     loader = build.build_loader(run, data, labelled)
+    loader(state.step)  # what the views cannot be applied to should fail before there is a folder
+    if not resume:
+        folder.create(run, build.task_of(data), build.fingerprint(data), labelled)
 
     show_found(data, console)
     parameters = sum(parameter.numel() for parameter in network.parameters())
@@ -45,6 +49,8 @@ def fit(run: Run, resume: bool = False, console: Console | None = None) -> RunFo
         f"{run.method} on {run.data}: {len(labelled)} labels, {len(data.train)} images in the pool, "
         f"{len(data.classes)} classes; {run.network.name} with {parameters:,} parameters, {run.steps} steps",
         highlight=False,
+        markup=False,
+        soft_wrap=True,
     )
     with Display(run.steps, state.step, console) as display:
         train(run, method, loader, state, data.test, folder, display)
@@ -58,20 +64,29 @@ def fit(run: Run, resume: bool = False, console: Console | None = None) -> RunFo
     return folder
 
 
+def _stored(folder: RunFolder, console: Console) -> Run:
+    """The run in a folder. Its device must be here; another torch is said, since it may round differently."""
+    run = folder.run()
+    build.usable(run.device)
+    before = folder.torch_version()
+    if before != torch.__version__:
+        console.print(f"The run was begun with torch {before}, and goes on with {torch.__version__}: not bit for bit")
+    return run
+
+
 def show_found(data: DataSet, console: Console) -> None:
     """Say what was left out of a folder, and why: nothing is passed over in silence."""
     for source in (data.train, data.test):
         skipped = source.skipped if isinstance(source, FolderSource) else ()
         if skipped:
-            shown = "; ".join(f"{file}: {reason}" for file, reason in skipped[:3])
-            console.print(f"{len(skipped)} files skipped ({shown}{'; …' if len(skipped) > 3 else ''})", markup=False)
+            console.print(skipped_in_words(skipped), markup=False, soft_wrap=True)
 
 
 def load_network(folder: RunFolder, weights: str = AVERAGED) -> Network:
     """The network of a run with its averaged weights, or its `RAW` ones."""
     run = folder.run()
     torch.set_num_threads(run.threads or 1)
-    network = build.build_network(run, folder.task())
+    network = build.build_network(run, folder.task()).to(build.usable("auto"))
     try:
         network.load_state_dict(folder.weights(weights))
     except RuntimeError as error:
@@ -86,4 +101,5 @@ def evaluate_run(path: str | Path) -> dict[str, Any]:
     data = datasets.load(run.data, run.data_dir)
     if data.test is None:
         raise UserError(f"{run.data} has no test set to evaluate on")
+    folder.refuse_other_data(build.task_of(data), build.fingerprint(data))
     return evaluate.result(load_network(folder), load_network(folder, RAW), data.test, run)

@@ -35,6 +35,15 @@ EXTRA = {
 }
 
 
+# Settings that a method fills in with its own values.
+METHOD_KEYS = ("selection.threshold", "target.temperature", "weight", "forward", "weak_norm")
+# Settings that a method never reads.
+UNUSED = {
+    "supervised": (*METHOD_KEYS, "batch.ratio", "views.weak", "views.strong"),
+    "pseudo-label": ("views.strong",),
+}
+
+
 @dataclass(frozen=True)
 class Options:
     """What to run, and whether to go on with what its folder holds."""
@@ -52,11 +61,11 @@ def read_options(arguments: list[str]) -> Options | None:
     extra = {key: given.pop(key) for key in EXTRA if key in given}
     for key, value in given.items():
         check_key(key, value)
-    run = _run(given, extra)
+    options = _resumed(given, extra) if extra.get("resume", "auto") != "auto" else _begun(_run(given, extra), extra)
     if "print_config" in extra:
-        print(to_yaml(run), end="")
+        print(to_yaml(options.run), end="")
         return None
-    return _resumed(run, given, extra)
+    return options
 
 
 def split(arguments: list[str]) -> dict[str, str]:
@@ -72,7 +81,7 @@ def split(arguments: list[str]) -> dict[str, str]:
         key, equals, value = word[2:].partition("=")
         key = key.replace("-", "_")
         if not equals and key != "print_config":
-            if not rest:
+            if not rest or rest[0].startswith("--"):
                 raise UserError(f"--{key} needs a value")
             value = rest.pop(0)
         if key in given:
@@ -93,6 +102,9 @@ def _check_option(key: str) -> None:
 def _run(given: dict[str, str], extra: dict[str, str]) -> Run:
     """The recipe, changed by the file, changed by the command line."""
     from_file: dict[str, Any] = read_yaml(extra["config"]) if "config" in extra else {}
+    if given.get("method", from_file.get("method")) != from_file.get("method"):
+        # The file's constants are those of its own method, and would turn another into it.
+        from_file = {key: value for key, value in from_file.items() if key not in METHOD_KEYS}
     chosen: dict[str, Any] = {}
     if "recipe" in extra:
         method, data, labels = parse(extra["recipe"])
@@ -101,8 +113,16 @@ def _run(given: dict[str, str], extra: dict[str, str]) -> Run:
     choice = {key: asked[key] for key in ("method", "data", "labels") if key in asked}
     if "size" in extra and extra["size"] not in SIZES:
         raise UserError(f"there is no size {extra['size']!r}.{closest(extra['size'], SIZES)}")
-    run = with_settings(recipe(**choice, size=extra.get("size", SIZES[0])), from_file)
-    return _parsed(run, given)
+    run = _parsed(with_settings(recipe(**choice, size=extra.get("size", SIZES[0])), from_file), given)
+    _refuse_unused(run, given)
+    return run
+
+
+def _refuse_unused(run: Run, given: dict[str, str]) -> None:
+    unused = [*UNUSED.get(run.method, ()), *(["weak_norm"] if run.forward == "joint" else [])]
+    for key in unused:
+        if key in given:
+            raise UserError(f"--{key} has no effect on this run ({run.method}): leave it out")
 
 
 def _parser(run: Run) -> Any:
@@ -124,27 +144,34 @@ def _parsed(run: Run, given: dict[str, str]) -> Run:
         raise wrong_type(error, dict(given)) from None
 
 
-def _resumed(run: Run, given: dict[str, str], extra: dict[str, str]) -> Options:
-    """Whether, and which run, to go on with."""
-    wanted = extra.get("resume")
-    if wanted is None:
+def _begun(run: Run, extra: dict[str, str]) -> Options:
+    """A new run; or, with --resume auto, the same one again if its folder is there."""
+    begun = run.folder / "config.yaml"
+    if "resume" not in extra or not begun.is_file():
         return Options(run, resume=False)
-    if wanted == "auto":
-        begun = run.folder / "config.yaml"
-        if begun.is_file():
-            _refuse_other_settings(run, read_run(begun))
-        return Options(run, resume=begun.is_file())
-    if given or "config" in extra or "recipe" in extra:
+    stored = replace(read_run(begun), out=str(run.folder))
+    _refuse_other_settings(run, stored)
+    return Options(stored, resume=True)
+
+
+def _resumed(given: dict[str, str], extra: dict[str, str]) -> Options:
+    """The run in the folder that --resume names, with its own settings."""
+    folder = Path(extra["resume"])
+    if given or set(extra) - {"resume", "print_config"}:
         raise UserError("--resume RUN goes on with that run's own settings: leave the other options out")
-    if not Path(wanted, "config.yaml").is_file():
-        raise UserError(f"--resume {wanted}: that is not a run folder, it has no config.yaml")
-    return Options(replace(run, out=wanted), resume=True)
+    if not (folder / "config.yaml").is_file():
+        raise UserError(f"--resume {folder}: that is not a run folder, it has no config.yaml")
+    return Options(replace(read_run(folder / "config.yaml"), out=str(folder)), resume=True)
 
 
 def _refuse_other_settings(run: Run, stored: Run) -> None:
     """A run goes on with the settings that it began with; what was left open then, the stored run has filled in."""
     before = flatten(dataclasses.asdict(stored))
-    for key, value in flatten(dataclasses.asdict(run)).items():
+    asked = flatten(dataclasses.asdict(run))
+    # Paths are stored whole.
+    paths = [key for key in ("data", "data_dir") if asked[key] and Path(asked[key]).exists()]
+    asked |= {key: str(Path(asked[key]).resolve()) for key in paths}
+    for key, value in asked.items():
         if value not in (None, "auto", before[key]):
             raise UserError(
                 f"{run.folder} was begun with {key} {before[key]}, and is now asked for with {value}. "

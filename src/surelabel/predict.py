@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from surelabel import datasets
-from surelabel.data.folder import FolderSource
-from surelabel.data.folder import load as load_folder
+from surelabel.data.folder import FilesSkipped, FolderSource, load_unlabelled
 from surelabel.data.source import Source
 from surelabel.errors import UserError
 from surelabel.evaluate import predict
@@ -17,17 +16,21 @@ from surelabel.runfolder import RunFolder
 from surelabel.types import Task
 
 
-def predict_to_csv(run: str | Path, data: str, data_dir: str | None, out: Path) -> int:
-    """Write one line a sample: its name or index, the likeliest class, and that class's probability."""
+def predict_to_csv(run: str | Path, data: str, data_dir: str | None, out: Path) -> tuple[int, FilesSkipped]:
+    """Write one line a sample: its name or index, the likeliest class, and that class's probability.
+
+    Returns the number of lines and the files that could not be read, each with the reason.
+    """
     folder = RunFolder(run)
     settings, task = folder.run(), folder.task()
     source = _source(data, data_dir, task)
-    if source.shape != task.shape:
+    dtype = str(source.images(np.arange(1)).dtype)
+    if (source.shape, dtype) != (task.shape, task.dtype):
         raise UserError(
-            f"{data} has images of {_shape(source.shape)}; the network of {folder.path} takes {_shape(task.shape)}"
+            f"{data} has images of {_form(source.shape, dtype)}; the network of {folder.path} was trained on "
+            f"{_form(task.shape, task.dtype)}"
         )
-    network = load_network(folder).to(settings.device)
-    probs = predict(network, source, np.arange(len(source)), settings.evaluation.batch).probs
+    probs = predict(load_network(folder), source, np.arange(len(source)), settings.evaluation.batch).probs
     names = source.paths if isinstance(source, FolderSource) else range(len(source))
     with atomic_write(out) as file:
         lines = csv.writer(file)
@@ -35,17 +38,17 @@ def predict_to_csv(run: str | Path, data: str, data_dir: str | None, out: Path) 
         confidence, number = probs.max(dim=-1)
         for name, which, share in zip(names, number.tolist(), confidence.tolist(), strict=True):
             lines.writerow([name, task.classes[which], f"{share:.6f}"])
-    return len(source)
+    return len(source), source.skipped if isinstance(source, FolderSource) else ()
 
 
 def _source(data: str, data_dir: str | None, task: Task) -> Source:
-    """The test part of a named data set; all images of a folder, brought to the network's shape; or an array file."""
+    """All images of a folder, brought to the network's shape; of anything else the test set, or what there is."""
     if data not in datasets.NAMED and Path(data).is_dir():
-        return load_folder(data, classes=task.classes, shape=task.shape).train
+        return load_unlabelled(data, task.classes, task.shape)
     found = datasets.load(data, data_dir)
-    return found.test if data in datasets.NAMED and found.test is not None else found.train
+    return found.train if found.test is None else found.test
 
 
-def _shape(shape: tuple[int, int, int]) -> str:
+def _form(shape: tuple[int, int, int], dtype: str) -> str:
     channels, height, width = shape
-    return f"{channels} channel{'s' if channels > 1 else ''} and {height}×{width} pixels"
+    return f"{channels} channel{'s' if channels > 1 else ''}, {height}×{width} pixels, {dtype}"

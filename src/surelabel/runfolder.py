@@ -3,6 +3,9 @@
 import json
 import platform
 import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -32,7 +35,7 @@ class RunFolder:
 
     config.yaml        the complete configuration
     task.json          shape, classes and normalisation of the images
-    split.json         the indices of the labelled training samples
+    split.json         the indices of the labelled training samples, and a fingerprint of the data
     environment.json   versions, commit, threads
     metrics.jsonl      one line an evaluation
     timings.jsonl      images per second and seconds by part, one line an evaluation
@@ -47,18 +50,21 @@ class RunFolder:
     def refuse_existing(self) -> None:
         """Raise where the folder already holds something."""
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-            raise UserError(
-                f"{self.path} exists already. Go on with that run by --resume {self.path}, "
-                "choose another --out, or remove it"
-            )
+            resume = f" Go on with that run by --resume {self.path};" if (self.path / "config.yaml").exists() else ""
+            raise UserError(f"{self.path} exists already.{resume} Otherwise choose another --out, or remove it")
 
-    def create(self, run: Run, task: Task, labelled: NDArray[np.int64]) -> None:
-        """Make the folder and write what is known before the first step."""
+    def create(self, run: Run, task: Task, data: str, labelled: NDArray[np.int64]) -> None:
+        """Make the folder with what is known before the first step: whole, or, if killed, not at all."""
         self.refuse_existing()
-        self._write_json("task.json", asdict(task))
-        self._write_json("split.json", {"labelled": labelled.tolist()})
-        self._write_json("environment.json", environment())
-        write_yaml(run, self.path / "config.yaml")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{self.path.name}.", dir=self.path.parent) as temporary:
+            # One level deeper, so that the temporary folder itself is still there to be removed.
+            half = RunFolder(Path(temporary, self.path.name))
+            half._write_json("task.json", asdict(task))
+            half._write_json("split.json", {"data": data, "labelled": labelled.tolist()})
+            half._write_json("environment.json", environment())
+            write_yaml(run, half.path / "config.yaml")
+            half.path.replace(self.path)
 
     def run(self) -> Run:
         if not (self.path / "config.yaml").is_file():
@@ -66,18 +72,26 @@ class RunFolder:
         return read_run(self.path / "config.yaml")
 
     def task(self) -> Task:
-        read = self._read_json("task.json")
-        try:
-            shape = tuple(int(number) for number in read["shape"])
-            if len(shape) != 3:
-                raise ValueError("shape needs three numbers")
-            numbers = {key: tuple(float(number) for number in read[key]) for key in ("offset", "scale")}
-            return Task(shape, tuple(str(name) for name in read["classes"]), **numbers)
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError(f"{self.path / 'task.json'} is damaged: {error}") from error
+        with self._damage("task.json") as read:
+            channels, height, width = read["shape"]
+            scales = {key: tuple(float(number) for number in read[key]) for key in ("offset", "scale")}
+            classes = tuple(str(name) for name in read["classes"])
+            return Task((int(channels), int(height), int(width)), classes, str(read["dtype"]), **scales)
+
+    def torch_version(self) -> str:
+        """The torch that the run was begun with."""
+        with self._damage("environment.json") as read:
+            return str(read["torch"])
 
     def labelled(self) -> NDArray[np.int64]:
-        return np.array(self._read_json("split.json")["labelled"], dtype=np.int64)
+        with self._damage("split.json") as read:
+            return np.array(read["labelled"], dtype=np.int64)
+
+    def refuse_other_data(self, task: Task, data: str) -> None:
+        """Raise where the data are no longer those that the run was begun with."""
+        with self._damage("split.json") as read:
+            if task != self.task() or data != read["data"]:
+                raise UserError(f"{self.path} was begun with other data: the images or labels have changed since")
 
     def save(self, state: TrainState) -> None:
         """Write a checkpoint, keeping the one before it, and the weights."""
@@ -90,16 +104,25 @@ class RunFolder:
         self.save_weights(RAW, state.network.state_dict())
         self.write_history(state.history)
 
-    def load(self, state: TrainState) -> None:
-        """Bring the state to the newest checkpoint; without one it stays at the beginning."""
+    def load(self, state: TrainState) -> str | None:
+        """Bring the state to the newest checkpoint that can be read, and say so where that is not the newest.
+
+        Without any, the state stays at the beginning.
+        """
+        damaged: list[str] = []
         found = [self.path / name for name in (CHECKPOINT, PREVIOUS) if (self.path / name).exists()]
-        if not found:
-            return
-        try:
-            state.load_state_dict(torch.load(found[0], map_location="cpu", weights_only=True))
-        except Exception as error:
-            raise UserError(f"{found[0]} cannot be read ({error}); the one before it is {PREVIOUS}") from error
-        self.write_history(state.history)
+        for checkpoint in found:
+            try:
+                stored = torch.load(checkpoint, map_location="cpu", weights_only=True)
+            except Exception as error:  # a truncated archive makes torch raise nearly anything
+                damaged.append(f"{checkpoint} cannot be read ({error})")
+                continue
+            state.load_state_dict(stored)
+            self.write_history(state.history)
+            return f"{damaged[0]}; going on from {checkpoint}, step {state.step}" if damaged else None
+        if damaged:
+            raise UserError(f"{'; '.join(damaged)}: there is nothing to go on from")
+        return None
 
     def save_weights(self, name: str, weights: dict[str, Tensor]) -> None:
         with atomic_write(self.path / name, "wb") as file:
@@ -121,8 +144,12 @@ class RunFolder:
             file.writelines(json.dumps(row) + "\n" for row in history)
 
     def add_timing(self, row: dict[str, Any]) -> None:
-        with (self.path / "timings.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        path = self.path / "timings.jsonl"
+        try:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+        except OSError as error:
+            raise UserError(f"cannot write {path}: {error.strerror or error}") from error
 
     def write_result(self, result: dict[str, Any]) -> None:
         self._write_json("result.json", result)
@@ -138,16 +165,32 @@ class RunFolder:
         except (OSError, ValueError) as error:
             raise UserError(f"cannot read {self.path / name}: {error}") from error
 
+    @contextmanager
+    def _damage(self, name: str) -> Iterator[Any]:
+        """Within this block, what is missing in the content of this file is told as damage to it."""
+        try:
+            yield self._read_json(name)
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(f"{self.path / name} is damaged: {error!r}") from error
+
+
+def commit() -> str | None:
+    """The commit that this code was checked out from, if it was."""
+    here = Path(__file__).parent
+    try:
+        # The file must be tracked: an installed package may lie in the checkout of another project.
+        for question in (["ls-files", "--error-unmatch", __file__], ["describe", "--always", "--dirty", "--abbrev=40"]):
+            answer = subprocess.run(["git", "-C", str(here), *question], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return answer.stdout.strip()
+
 
 def environment() -> dict[str, Any]:
-    """The versions that a run was made with, and, from a checkout, the commit."""
-    answer = subprocess.run(
-        ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    """The versions that a run is made with."""
     return {
         "surelabel": surelabel.__version__,
-        "commit": answer.stdout.strip() or None,
+        "commit": commit(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,

@@ -50,6 +50,9 @@ def parser(prog: str = "surelabel fit", description: str | None = None) -> "Argu
 
     made = ArgumentParser(prog=prog, description=description, exit_on_error=False)
     made.add_class_arguments(Run, as_group=False)
+    for action in made._actions:
+        if dataclasses.is_dataclass(get_type_hints(Run).get(action.dest)):
+            action.help = "==SUPPRESS=="  # a file for one part of the settings: more than anybody needs to see
     return made
 
 

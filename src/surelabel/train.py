@@ -1,24 +1,24 @@
 """The training loop."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
 import torch
 from lightning_fabric import Fabric
-from torch import Tensor
+from torch import Tensor, nn
 
 from surelabel.config import Run, steps_of
 from surelabel.data.loader import Loader
 from surelabel.data.source import Source
 from surelabel.display import Display
 from surelabel.errors import UserError
-from surelabel.evaluate import NotFinite, figures, fixed_part
+from surelabel.evaluate import NotFinite, figures, fixed_part, predict, some
 from surelabel.methods.selftraining import SelfTraining
 from surelabel.metrics import SelectionSums, selection_sums
-from surelabel.runfolder import RunFolder
+from surelabel.runfolder import CHECKPOINT, RunFolder
 from surelabel.schedules import cosine_7_16
 from surelabel.signals import StopRequest
 from surelabel.state import TrainState
@@ -36,45 +36,52 @@ def train(
 ) -> None:
     """Train from `state.step` to the end of the run, or until asked to stop; the state is saved either way."""
     fabric = Fabric(accelerator=run.device, devices=1)
-    model, optimizer = fabric.setup(state.network, state.optimizer)
+    model, _ = fabric.setup(state.network, state.optimizer)
     model.train()
     every = steps_of(run.evaluation.every, run.steps)
     watch = Stopwatch()
-    losses_seen = Finite(folder, look_every=1 if run.device == "cpu" else 50)
+    health = Health(run, state, loader, folder)
+    saved = state.step
 
     with StopRequest() as stop:
         while state.step < run.steps and not stop.requested:
             for group in state.optimizer.param_groups:
                 group["lr"] = cosine_7_16(run.optimizer.lr, state.step, run.steps)
-
             with watch.part("views"):
                 batch = loader(state.step)
-            with watch.part("network"):
-                losses, state.selection = method.loss(model, state.network, batch, state.selection, state.step)
-                fabric.backward(losses.total)
-            with watch.part("update"):
-                optimizer.step()
-                optimizer.zero_grad()
-                state.average.update_parameters(state.network)
-            count(state, batch, losses)
+            with watch.part("training"):
+                losses = advance(method, model, state, batch, fabric.backward)
             watch.images += batch.images
-            state.step += 1
-            losses_seen.add(losses.total, state.step)
+            health.note(losses.total)
             display.step(state.step)
 
             if state.step % every == 0 or state.step == run.steps:
-                losses_seen.look()
-                with watch.part("evaluation"), losses_seen.blamed(state.step):
+                health.check()
+                with watch.part("evaluation"):
                     state.history.append(evaluation(run, state, test))
                 display.evaluation(state.history[-1])
                 state.tally.clear()
-                folder.add_timing({"step": state.step} | watch.lap())
                 folder.save(state)
-
-        losses_seen.look()
-        if stop.requested:
+                saved = state.step
+                folder.add_timing({"step": state.step} | watch.lap())
+        if saved != state.step:
+            health.check()
             folder.save(state)
     stop.end()
+
+
+def advance(
+    method: SelfTraining, model: nn.Module, state: TrainState, batch: Batch, backward: Callable[[Tensor], None]
+) -> Losses:
+    """One step: loss, backward, update, average."""
+    losses, state.selection = method.loss(model, state.network, batch, state.selection, state.step)
+    backward(losses.total)
+    state.optimizer.step()
+    state.optimizer.zero_grad()
+    state.average.update_parameters(state.network)
+    count(state, batch, losses)
+    state.step += 1
+    return losses
 
 
 def count(state: TrainState, batch: Batch, losses: Losses) -> None:
@@ -104,37 +111,44 @@ def evaluation(run: Run, state: TrainState, test: Source | None) -> dict[str, An
     return row | {"purity": pool["purity"], "acceptance": pool["acceptance"], "pool_confidence": pool["confidence"]}
 
 
-class Finite:
-    """Watches that the loss stays a finite number, looking seldom on a device that it would have to wait for."""
+class Health:
+    """Watches that losses and predictions stay finite numbers, so that a diverged state is never saved."""
 
-    def __init__(self, folder: RunFolder, look_every: int) -> None:
+    def __init__(self, run: Run, state: TrainState, loader: Loader, folder: RunFolder) -> None:
+        self.state = state
         self.folder = folder
-        self.look_every = look_every
+        self.source = loader.source
+        self.sample = some(loader.source, 64)
+        # A GPU would have to be waited for at every look.
+        self.look_every = 1 if run.device == "cpu" else 50
         self.recent: list[tuple[int, Tensor]] = []
 
-    def add(self, loss: Tensor, step: int) -> None:
-        self.recent.append((step, loss.detach()))
+    def note(self, loss: Tensor) -> None:
+        """Remember a step's loss, and look at those remembered now and then."""
+        self.recent.append((self.state.step, loss.detach()))
         if len(self.recent) >= self.look_every:
-            self.look()
+            self._look()
 
-    def look(self) -> None:
+    def check(self) -> None:
+        """Raise where a loss was not finite, or where the last update made the predictions so."""
+        self._look()
+        try:
+            for network in (self.state.network, self.state.averaged):
+                predict(network, self.source, self.sample, len(self.sample))
+        except NotFinite as error:
+            raise self._diverged("the predictions became nan", self.state.step) from error
+
+    def _look(self) -> None:
         for step, loss in self.recent:
             if not torch.isfinite(loss):
                 raise self._diverged(f"the loss became {loss.item()}", step)
         self.recent.clear()
 
-    @contextmanager
-    def blamed(self, step: int) -> Iterator[None]:
-        """Within this block, predictions that are not finite are told with the step: the update before it did that."""
-        try:
-            yield
-        except NotFinite as error:
-            raise self._diverged("the predictions became nan", step) from error
-
     def _diverged(self, what: str, step: int) -> UserError:
+        kept = "keeps its last good checkpoint" if (self.folder.path / CHECKPOINT).exists() else "has no checkpoint yet"
         return UserError(
-            f"{what} at step {step}, and the run stopped. {self.folder.path} keeps its last good checkpoint, if it had "
-            "reached one. A smaller --optimizer.lr is the usual remedy"
+            f"{what} at step {step}, and the run stopped; {self.folder.path} {kept}. "
+            "A smaller --optimizer.lr is the usual remedy"
         )
 
 
@@ -144,6 +158,7 @@ class Stopwatch:
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self.images = 0
+        self.start = time.perf_counter()
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
@@ -152,8 +167,11 @@ class Stopwatch:
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
     def lap(self) -> dict[str, Any]:
-        """Images per second (each image counted once, however many views it has) and the seconds of each part."""
-        training = sum(seconds for name, seconds in self.seconds.items() if name != "evaluation")
-        row = {"images_per_second": self.images / training} | self.seconds
-        self.seconds, self.images = {}, 0
+        """Images per second of training (each counted once, however many views it has), and the seconds of each part.
+
+        A GPU works behind our back, so that there only the first figure, from the whole lap, is to be trusted.
+        """
+        whole = time.perf_counter() - self.start
+        row = {"images_per_second": self.images / (whole - self.seconds["evaluation"])} | self.seconds
+        self.seconds, self.images, self.start = {}, 0, time.perf_counter()
         return row

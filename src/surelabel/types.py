@@ -13,6 +13,7 @@ class Task:
 
     shape: tuple[int, int, int]
     classes: tuple[str, ...]
+    dtype: str  # of the stored images: uint8 or float32
     offset: tuple[float, ...]
     scale: tuple[float, ...]
 

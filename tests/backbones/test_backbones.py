@@ -71,14 +71,19 @@ def test_circular_padding_wraps_around(stride):
     torch.testing.assert_close(layer(images), expected[..., third : 2 * third, third : 2 * third])
 
 
-@pytest.mark.parametrize("name", ["wrn-10-1", "resnet-18"])
-def test_with_circular_padding_features_do_not_change_under_a_roll(name):
+@pytest.mark.parametrize(("name", "side"), [("wrn-10-1", 32), ("resnet-18", 32), ("resnet-18", 64)])
+def test_with_circular_padding_features_do_not_change_under_a_roll(name, side):
     """By a multiple of the network's total stride, so that strided layers see the same grid."""
     for padding, invariant in (("circular", True), ("zeros", False)):
-        trunk = backbone(Network(name, padding=padding), (1, 32, 32)).double().eval()
-        images = torch.rand(2, 1, 32, 32, dtype=torch.float64)
-        moved = trunk(images.roll((8, 16), (2, 3)))
+        trunk = backbone(Network(name, padding=padding), (1, side, side)).double().eval()
+        images = torch.rand(2, 1, side, side, dtype=torch.float64)
+        moved = trunk(images.roll((side // 4, side // 2) if side < 64 else (32, 32), (2, 3)))
         assert torch.allclose(trunk(images), moved, atol=1e-10) == invariant
+
+
+def test_a_stem_stride_that_would_be_ignored_is_refused():
+    with pytest.raises(UserError, match=r"network\.stem_stride"):
+        backbone(Network("resnet-18", stem_stride=2), (3, 64, 64))
 
 
 @pytest.mark.parametrize("name", ["wrn-28", "wrn-11-2", "wrn-4-1", "wrn-28-0", "resnet-20", "vgg", ""])

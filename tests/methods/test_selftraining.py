@@ -14,7 +14,7 @@ from surelabel.methods import METHODS
 from surelabel.network import normalised_by
 from surelabel.types import Batch, Task
 
-TASK = Task((1, 8, 8), ("a", "b", "c"), (0.0,), (1.0,))
+TASK = Task((1, 8, 8), ("a", "b", "c"), "float32", (0.0,), (1.0,))
 
 
 @pytest.fixture

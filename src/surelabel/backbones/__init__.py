@@ -2,7 +2,7 @@
 
 import re
 
-from surelabel.backbones.resnet import BLOCKS, ResNet
+from surelabel.backbones.resnet import BLOCKS, SMALL, ResNet
 from surelabel.backbones.wideresnet import WideResNet
 from surelabel.config import Network
 from surelabel.errors import UserError
@@ -22,6 +22,8 @@ def backbone(settings: Network, shape: tuple[int, int, int]) -> WideResNet | Res
             )
         return WideResNet(channels, depth, widen, momentum, padding, stride)
     if (match := re.fullmatch(r"resnet-(\d+)", settings.name)) and int(match[1]) in BLOCKS:
+        if stride != 1 and min(height, width) >= SMALL:
+            raise UserError(f"network.stem_stride: a {settings.name} halves images from {SMALL} pixels on by itself")
         return ResNet(channels, int(match[1]), min(height, width), momentum, padding, stride)
     raise UserError(
         f"there is no network {settings.name!r}: network.name can be wrn-DEPTH-WIDTH (such as wrn-28-2), "

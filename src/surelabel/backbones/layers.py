@@ -16,10 +16,28 @@ class Conv(nn.Conv2d):
         super().__init__(inputs, outputs, kernel, stride, padding=0 if self.wrap else border, bias=False)
 
     def forward(self, images: Tensor) -> Tensor:
-        if self.wrap:
-            # Not F.pad(mode="circular"), which loses the channels_last memory format: the convolution pays for that.
-            for axis in (2, 3):
-                size = images.shape[axis]
-                last, first = images.narrow(axis, size - self.wrap, self.wrap), images.narrow(axis, 0, self.wrap)
-                images = torch.cat([last, images, first], dim=axis)
-        return super().forward(images)
+        return super().forward(wrapped(images, self.wrap))
+
+
+class MaxPool(nn.MaxPool2d):
+    """The maximum over 3×3 pixels at every second one; beyond the border lies nothing, or the other side."""
+
+    def __init__(self, padding: str = "zeros") -> None:
+        self.wrap = 1 if padding == "circular" else 0
+        super().__init__(3, 2, padding=1 - self.wrap)
+
+    def forward(self, images: Tensor) -> Tensor:
+        pooled: Tensor = super().forward(wrapped(images, self.wrap))
+        return pooled
+
+
+def wrapped(images: Tensor, border: int) -> Tensor:
+    """Images [N, C, H, W] with `border` pixels of the other side added at each edge."""
+    if border == 0:
+        return images
+    # Not F.pad(mode="circular"), which loses the channels_last memory format: the convolution would pay for that.
+    for axis in (2, 3):
+        size = images.shape[axis]
+        last, first = images.narrow(axis, size - border, border), images.narrow(axis, 0, border)
+        images = torch.cat([last, images, first], dim=axis)
+    return images

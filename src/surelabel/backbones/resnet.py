@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from surelabel.backbones.layers import Conv
+from surelabel.backbones.layers import Conv, MaxPool
 
+SMALL = 64  # pixels a side
 BLOCKS = {18: (2, 2, 2, 2), 50: (3, 4, 6, 3)}
 
 
@@ -44,13 +45,13 @@ class ResNet(nn.Module):
         self, channels: int, depth: int, side: int, momentum: float, padding: str = "zeros", stem_stride: int = 1
     ) -> None:
         super().__init__()
-        small = side < 64
+        small = side < SMALL
         bottleneck = depth >= 50
         self.stem = nn.Sequential(
             Conv(channels, 64, 3, stem_stride, padding) if small else Conv(channels, 64, 7, 2, padding),
             nn.BatchNorm2d(64, momentum=momentum),
             nn.ReLU(inplace=True),
-            nn.Identity() if small else nn.MaxPool2d(3, 2, padding=1),
+            nn.Identity() if small else MaxPool(padding),
         )
         blocks: list[nn.Module] = []
         inputs = 64

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import UnidentifiedImageError
 
 from surelabel.data.arrays import ArraySource, own_data_set
-from surelabel.data.folder_layout import FolderLayout, read_layout
+from surelabel.data.folder_layout import FolderLayout, image_files, read_layout
 from surelabel.data.image_files import SUFFIXES, Header, decode, read_header
 from surelabel.data.source import UNLABELLED, DataSet
 from surelabel.errors import UserError
@@ -23,6 +23,7 @@ MOST_BYTES = 2**33
 GROUP = 100
 
 Result = TypeVar("Result")
+FilesSkipped = tuple[tuple[str, str], ...]  # each file with the reason
 
 
 class FolderSource(ArraySource):
@@ -38,7 +39,7 @@ class FolderSource(ArraySource):
     ) -> None:
         super().__init__(images, labels, classes, "NCHW")
         self.paths = tuple(paths)
-        self.skipped = tuple(sorted(skipped.items()))
+        self.skipped: FilesSkipped = tuple(sorted(skipped.items()))
 
 
 def load(
@@ -46,14 +47,12 @@ def load(
     size: int | None = None,
     labels_csv: str | Path | None = None,
     classes: Sequence[str] | None = None,
-    shape: tuple[int, int, int] | None = None,
 ) -> DataSet:
     """A data set out of an image folder; `docs/data.md` describes the layouts.
 
     Images become size × size; without `size` they take the size that at least half of them have, else 32 × 32. They
     have one channel if all files are grey. `classes` fixes the names and their order; without it, they are the sorted
-    names found among the training images. `labels_csv` is labels.csv in the folder where that exists. `shape` fixes
-    channels, height and width, as a trained network asks for.
+    names found among the training images. `labels_csv` is labels.csv in the folder where that exists.
     """
     folder = Path(folder)
     if size is not None and size < 1:
@@ -63,7 +62,7 @@ def load(
     _refuse_unknown(layout, names)
     opened = {part: _attempt(read_header, folder, files) for part, files in layout.parts.items()}
     headers = [header for found, _ in opened.values() for header in found.values()]
-    form = Header(*shape[1:], grey=shape[0] == 1) if shape else _common_form(headers, size)
+    form = _common_form(headers, size)
     _refuse_too_many(len(headers), form, folder)
     sources = {
         part: _source(folder, list(headers), form, layout.class_of, names, skipped)
@@ -72,6 +71,15 @@ def load(
     if classes is None:
         _refuse_empty(sources["train"], folder)
     return own_data_set(folder.resolve().name, sources["train"], sources.get("test"))
+
+
+def load_unlabelled(folder: str | Path, classes: Sequence[str], shape: tuple[int, int, int]) -> FolderSource:
+    """Every image below a folder, whatever the names of its sub-folders, as (channels, height, width) = `shape`."""
+    folder = Path(folder)
+    files = sorted(file.relative_to(folder).as_posix() for file in image_files(folder))
+    form = Header(*shape[1:], grey=shape[0] == 1)
+    _refuse_too_many(len(files), form, folder)
+    return _source(folder, files, form, {}, tuple(classes), {})
 
 
 def _refuse_unknown(layout: FolderLayout, names: tuple[str, ...]) -> None:

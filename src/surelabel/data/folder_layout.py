@@ -31,7 +31,7 @@ def read_layout(folder: Path, labels_csv: Path | None) -> FolderLayout:
     by_folder: dict[str, str] = {}
     for part, root in ((part, root) for part, places in roots.items() for root in places):
         classes = _class_folders(root)
-        for file in _files(root):
+        for file in image_files(root):
             name, top = file.relative_to(folder).as_posix(), file.relative_to(root).parts[0]
             if file != table:
                 parts[part].append(name)
@@ -65,7 +65,7 @@ def _class_folders(root: Path) -> set[str]:
     return set() if root.name in UNLABELLED_FOLDERS else _folders(root) - UNLABELLED_FOLDERS
 
 
-def _files(root: Path) -> list[Path]:
+def image_files(root: Path) -> list[Path]:
     # Links to folders are followed at the first level only, so that a link to a parent cannot go round for ever.
     links = [root / name for name in _folders(root) if (root / name).is_symlink()]
     found = []

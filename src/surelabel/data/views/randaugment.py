@@ -48,7 +48,8 @@ class RandAugment:
         if images.dtype != torch.uint8 or images.shape[1] not in (1, 3):
             raise UserError(
                 "the strong view needs uint8 images with 1 or 3 channels, but these are "
-                f"{str(images.dtype).removeprefix('torch.')} with {images.shape[1]}: choose another view for them"
+                f"{str(images.dtype).removeprefix('torch.')} with {images.shape[1]}: "
+                "choose another by --views.strong, or --views.labelled"
             )
         for which, level, whether, sign in u.reshape(len(u), self.ops, 4).permute(1, 2, 0):
             operation = whole_number(which, len(OPERATIONS)).masked_fill_(whether >= self.probability, 0)
