@@ -38,7 +38,6 @@ def test_images_are_the_permittivities_in_the_units_that_offset_and_scale_expect
     network = (everything - data.offset[0]) / data.scale[0]
     assert network.min() >= 0
     assert network.max() <= 1
-    assert data.periodic
     assert len(data.classes) == 5
 
 

@@ -43,7 +43,6 @@ class DataSet:
     test: Source | None
     offset: tuple[float, ...]
     scale: tuple[float, ...]
-    periodic: bool = False  # the image wraps around at its borders, as a crystal does
     class_counts: tuple[int, ...] | None = None  # what a percentage of labels is taken of, where not of `train`
 
     @property

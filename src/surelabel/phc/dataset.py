@@ -44,6 +44,5 @@ def load(path: str | Path = EMBEDDED) -> DataSet:
         test=CrystalSource(crystals, np.flatnonzero(crystals.test)),
         offset=(low,),
         scale=(high - low,),
-        periodic=True,
         class_counts=tuple(int(n) for n in crystals.counts()),
     )

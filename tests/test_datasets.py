@@ -1,0 +1,29 @@
+import numpy as np
+import pytest
+
+from surelabel import datasets
+from surelabel.errors import UserError
+from tests.data.official_files import cifar_files, write_cifar
+
+
+def test_a_name_loads_the_set_in_the_data_folder(tmp_path):
+    write_cifar(tmp_path, "cifar10", "binary", False, cifar_files("cifar10", "binary"))
+    assert datasets.load("cifar10", str(tmp_path)).classes[0] == "airplane"
+
+
+def test_the_crystals_come_with_the_package():
+    data = datasets.load("phc")
+    assert (len(data.train), len(data.test), len(data.classes)) == (9876, 1500, 5)
+
+
+def test_a_path_loads_what_is_there(digits_file, tmp_path):
+    assert len(datasets.load(str(digits_file)).train) == 1400
+    assert len(datasets.load(digits_file.name, str(digits_file.parent)).train) == 1400
+    np.save(tmp_path / "images.npy", np.zeros((5, 8, 8), dtype=np.uint8))
+    assert len(datasets.load(str(tmp_path / "images.npy")).train) == 5
+
+
+@pytest.mark.parametrize(("name", "message"), [("cifra10", "Did you mean 'cifar10'"), ("a/b.npz", "It can be phc")])
+def test_what_is_not_there_is_told_with_what_there_is(name, message):
+    with pytest.raises(UserError, match=message):
+        datasets.load(name)
