@@ -8,7 +8,7 @@ from tests.data.official_files import cifar_files, cifar_parts, write_cifar
 
 def test_a_name_loads_the_set_in_the_data_folder(tmp_path):
     write_cifar(tmp_path, "cifar10", "binary", False, cifar_files("cifar10", "binary", cifar_parts("cifar10")))
-    assert datasets.load("cifar10", str(tmp_path)).classes[0] == "airplane"
+    assert len(datasets.load("cifar10", str(tmp_path)).train) == 20
 
 
 def test_the_crystals_come_with_the_package():
