@@ -18,7 +18,7 @@ def test_a_duration_below_one_is_a_fraction_of_the_run():
     [
         ({"method": "fixmach"}, "Did you mean 'fixmatch'"),
         ({"steps": 0}, "steps must be above zero"),
-        ({"batch": Batch(labelled=0)}, r"batch\.labelled must be above zero"),
+        ({"batch": Batch(labelled=1)}, r"batch\.labelled must be at least 2"),
         ({"evaluation": Evaluation(samples=-1)}, r"evaluation\.samples must be above zero"),
         ({"optimizer": Optimizer(lr=float("nan"))}, r"optimizer\.lr must be above zero, and is nan"),
         ({"optimizer": Optimizer(weight_decay=-1)}, r"weight_decay must not be negative"),

@@ -1,5 +1,6 @@
 import copy
 
+import numpy as np
 import pytest
 import torch
 
@@ -9,6 +10,7 @@ from surelabel.config import Run
 from surelabel.network import normalised_by
 from surelabel.types import Task
 
+DRAWS = np.random.default_rng(0)  # which a point head does not read
 TASK = Task((3, 8, 8), ("a", "b"), "uint8", (10.0, 20.0, 30.0), (2.0, 4.0, 8.0))
 RUN = Run(network=Settings("wrn-10-1", norm_momentum=0.1))
 
@@ -21,7 +23,7 @@ def test_images_are_normalised_inside_by_channel():
     features, logits = network(images)
     torch.testing.assert_close(features, network.backbone(normalised))
     torch.testing.assert_close(logits, network.head(features))
-    torch.testing.assert_close(network.predict(images).probs, logits.softmax(-1).detach())
+    torch.testing.assert_close(network.predict(images, DRAWS).probs, logits.softmax(-1).detach())
 
 
 def test_initial_weights_depend_on_the_seed_alone_and_leave_the_global_generator():
@@ -42,8 +44,8 @@ def test_a_pass_normalises_by_what_it_is_told_to_and_leaves_no_trace(how):
     network(others)
     before = copy.deepcopy(network)
     with normalised_by(how, network):
-        found = network.predict(images).probs
-    expected = (before.eval() if how == "running" else copy.deepcopy(before)).predict(images).probs
+        found = network.predict(images, DRAWS).probs
+    expected = (before.eval() if how == "running" else copy.deepcopy(before)).predict(images, DRAWS).probs
     assert torch.equal(found, expected)
     stayed = torch.equal(before.backbone.norm.running_mean, network.backbone.norm.running_mean)
     assert stayed == (how != "batch")

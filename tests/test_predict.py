@@ -18,7 +18,7 @@ def test_a_line_a_sample_with_the_likeliest_class_and_its_probability(tiny, tmp_
     assert predict_to_csv(folder.path, str(tmp_path / "new.npy"), None, tmp_path / "out.csv") == (30, ())
     with (tmp_path / "out.csv").open() as file:
         lines = list(csv.DictReader(file))
-    probs = load_network(folder).predict(torch.from_numpy(images)).probs
+    probs = load_network(folder).predict(torch.from_numpy(images), np.random.default_rng(0)).probs
     assert [line["class"] for line in lines] == [str(k) for k in probs.argmax(1).tolist()]
     assert [float(line["confidence"]) for line in lines] == pytest.approx(probs.amax(1).tolist(), abs=1e-6)
 

@@ -14,7 +14,7 @@ def test_every_row_of_the_paper_has_a_valid_recipe(method, benchmark, size):
     assert named == method
     run = validate(recipe(method, data, labels, size))
     assert (run.method, run.data, run.labels) == (method, data, labels)
-    assert run.batch.ratio == (1 if "phc" in benchmark or method == "pseudo-label" else 7)
+    assert run.batch.ratio == (1 if "phc" in benchmark or method.endswith("pseudo-label") else 7)
 
 
 def test_the_method_may_be_left_out():
@@ -40,3 +40,11 @@ def test_a_mistyped_name_is_corrected():
 
 def test_the_names_of_methods_are_those_that_exist():
     assert tuple(BUILT) == METHODS
+
+
+@pytest.mark.parametrize(("benchmark", "quantile"), [("cifar10-250", 0.95), ("cifar100-400", 0.75), ("phc-10", 0.9)])
+def test_the_quantile_is_the_papers_for_the_methods_that_have_one(benchmark, quantile):
+    _, data, labels = parse(benchmark)
+    for method in METHODS:
+        asked = quantile if method in ("bam-pseudo-label", "bam-uda", "bam-fixmatch") else None
+        assert recipe(method, data, labels, "paper").selection.quantile == asked

@@ -16,7 +16,16 @@ Forward = Literal["joint", "split"]
 WeakNorm = Literal["batch", "batch-kept", "running"]
 Device = Literal["auto", "cpu", "cuda"]
 
-METHODS = ("supervised", "pseudo-label", "uda", "fixmatch")
+METHODS = (
+    "supervised",
+    "pseudo-label",
+    "uda",
+    "fixmatch",
+    "bam-pseudo-label",
+    "bam-uda",
+    "bam-uda-no-sigma",
+    "bam-fixmatch",
+)
 
 
 @dataclass(frozen=True)
@@ -70,9 +79,25 @@ class Selection:
 
     Args:
         threshold: accept where the largest probability is at least this (the paper's τ)
+        sharpened: apply that threshold to the sharpened probabilities, as the released code of UDA does
+        quantile: accept this share of the least uncertain (the paper's Q; for a Bayesian head)
+        start: the share at the first step
+        warmup: a duration: how long the share takes to rise from start to quantile
+        window: how many batches' quantiles the threshold is the mean of
+        statistic: what is averaged over those batches: the variance or its root
+        inclusive: accept at the threshold too
+        previous: leave the present batch out of the threshold
     """
 
     threshold: float | None = None
+    sharpened: bool = False
+    quantile: float | None = None
+    start: float = 0.1
+    warmup: float = 10_240
+    window: int = 50
+    statistic: Literal["variance", "std"] = "variance"
+    inclusive: bool = True
+    previous: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,9 +106,35 @@ class Target:
 
     Args:
         temperature: sharpen the prediction to the power 1/t; 0 takes the most likely class alone
+        twice: sharpen each sampled prediction of a Bayesian head too, before their mean
     """
 
     temperature: float | None = None
+    twice: bool = False
+
+
+@dataclass(frozen=True)
+class Head:
+    """The Bayesian last layer of a bam- method, trained by Adam without weight decay.
+
+    Args:
+        samples: how many predictions are averaged (the paper's M)
+        sampling: draw logits from the Gaussian that the layer induces, or weights as the paper does
+        prior: deviation of the weights' Gaussian prior
+        lr: Adam's learning rate, which falls as the other one does
+        kl: the prior's term in the loss: elbo sums it over the weights and divides by the number of training samples;
+            mean is the released code's mean over the weights divided by the labelled batch
+        kl_weight: of that term
+        kl_warmup: a duration: how long that weight takes to rise from zero, as one minus a cosine
+    """
+
+    samples: int = 50
+    sampling: Literal["logits", "weights"] = "logits"
+    prior: float = 1.0
+    lr: float = 0.01
+    kl: Literal["elbo", "mean"] = "elbo"
+    kl_weight: float = 1.0
+    kl_warmup: float = 0
 
 
 @dataclass(frozen=True)
@@ -138,10 +189,11 @@ class Run:
     """One training run.
 
     Args:
-        method: supervised, pseudo-label, uda or fixmatch
+        method: supervised, pseudo-label, uda, fixmatch, or bam- before one of the last three; bam-uda-no-sigma
         data: phc, cifar10, cifar100, mnist, fashion-mnist, or the path of a folder, .npz or .npy file
         data_dir: where the files of a named data set are
         labels: how many labels to use: a number, a percentage of each class such as 10%, or all
+        fidelity: where the paper and its released code differ, which to follow; each point is also a setting of its own
         seed: of everything that is random
         steps: how many training steps
         out: the run folder; runs/METHOD-DATA-LABELS-seedSEED when not given
@@ -157,6 +209,7 @@ class Run:
     data: str = "phc"
     data_dir: str | None = None
     labels: int | str = "10%"
+    fidelity: Literal["paper", "released"] = "paper"
     seed: int = 0
     steps: int = 2**20
     out: str | None = None
@@ -170,6 +223,7 @@ class Run:
     views: Views = field(default_factory=Views)
     selection: Selection = field(default_factory=Selection)
     target: Target = field(default_factory=Target)
+    head: Head = field(default_factory=Head)
     optimizer: Optimizer = field(default_factory=Optimizer)
     average: Average = field(default_factory=Average)
     evaluation: Evaluation = field(default_factory=Evaluation)
@@ -183,8 +237,8 @@ class Run:
 
 
 def steps_of(duration: float, steps: int) -> int:
-    """A duration in steps, at least one: a number below one is a fraction of the run's `steps`."""
-    return max(1, round(duration * steps) if duration < 1 else int(duration))
+    """A duration in steps: a number below one is a fraction of the run's `steps`, at least one step unless it is 0."""
+    return max(1, round(duration * steps)) if 0 < duration < 1 else int(duration)
 
 
 def validate(run: Run) -> Run:
@@ -199,6 +253,10 @@ def validate(run: Run) -> Run:
         "evaluation.every": run.evaluation.every,
         "evaluation.batch": run.evaluation.batch,
         "network.stem_stride": run.network.stem_stride,
+        "selection.window": run.selection.window,
+        "head.samples": run.head.samples,
+        "head.prior": run.head.prior,
+        "head.lr": run.head.lr,
     }
     if run.batch.labelled < 2:
         raise UserError("batch.labelled must be at least 2: BatchNorm needs more than one image")
@@ -207,12 +265,17 @@ def validate(run: Run) -> Run:
         if not value > 0:
             raise UserError(f"{key} must be above zero, and is {value}")
     shares = {"average.decay": run.average.decay, "optimizer.momentum": run.optimizer.momentum}
+    shares["selection.start"] = run.selection.start
     if run.selection.threshold is not None:
         shares["selection.threshold"] = run.selection.threshold
+    if run.selection.quantile is not None:
+        shares["selection.quantile"] = run.selection.quantile
     for key, value in (shares | {"network.norm_momentum": run.network.norm_momentum}).items():
         if not 0 <= value <= 1:
             raise UserError(f"{key} must lie between 0 and 1, and is {value}")
     weights = {"weight": run.weight, "target.temperature": run.target.temperature}
+    weights |= {"head.kl_weight": run.head.kl_weight, "head.kl_warmup": run.head.kl_warmup}
+    weights |= {"selection.warmup": run.selection.warmup}
     for key, amount in (weights | {"optimizer.weight_decay": run.optimizer.weight_decay}).items():
         if amount is not None and not amount >= 0:
             raise UserError(f"{key} must not be negative, and is {amount}")

@@ -53,6 +53,11 @@ def masked_cross_entropy(logits: Tensor, target: Tensor, mask: Tensor) -> Tensor
     return (cross_entropy(logits, target.detach()) * mask).mean()
 
 
+def gaussian_kl(mu: Tensor, sigma: Tensor, prior: float) -> Tensor:
+    """KL(N(µ, σ²) ‖ N(0, s²)) = log(s/σ) + (σ² + µ²)/2s² - ½ of each element, the KL of the ELBO (appendix B.1)."""
+    return (prior / sigma).log() + (sigma.square() + mu.square()) / (2 * prior**2) - 0.5
+
+
 class Groups(NamedTuple):
     """What each of G groups of samples holds, [G] each, in float64: sums, so that groups of several batches add up."""
 

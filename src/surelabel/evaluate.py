@@ -21,16 +21,21 @@ class NotFinite(UserError):
 
 @torch.no_grad()
 def predict(network: Network, source: Source, index: NDArray[np.int64], batch: int) -> Prediction:
-    """Class probabilities of these images, on the CPU. Leaves the network in the mode that it was in."""
+    """Class probabilities of these images, on the CPU. Leaves the network in the mode that it was in.
+
+    A Bayesian head always samples by the same numbers here, so that evaluating twice gives the same figures.
+    """
     device = network.scale.device
     training = network.training
     network.eval()
-    probs = [
-        network.predict(torch.from_numpy(source.images(index[start : start + batch])).to(device)).probs.cpu()
+    draws = generator(0, "evaluation")
+    parts = [
+        network.predict(torch.from_numpy(source.images(index[start : start + batch])).to(device), draws)
         for start in range(0, len(index), batch)
     ]
     network.train(training)
-    prediction = Prediction(torch.cat(probs))
+    stds = [part.std.cpu() for part in parts if part.std is not None]
+    prediction = Prediction(torch.cat([part.probs.cpu() for part in parts]), torch.cat(stds) if stds else None)
     if not torch.isfinite(prediction.probs).all():
         raise NotFinite("the network's predictions are not finite numbers: its training diverged")
     return prediction

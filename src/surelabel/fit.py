@@ -28,7 +28,7 @@ def fit(run: Run, resume: bool = False, console: Console | None = None) -> RunFo
     run = _stored(folder, console) if resume else build.resolve(run)
     torch.set_num_threads(run.threads or 1)
     data = datasets.load(run.data, run.data_dir)
-    method = build.build_method(run)
+    method = build.build_method(run, len(data.train))
     network = build.build_network(run, build.task_of(data))
     state = build.build_state(run, network, method)
     if resume:

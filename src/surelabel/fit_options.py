@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from surelabel.config import Run
+from surelabel.config import Run, Selection
 from surelabel.errors import UserError, closest
-from surelabel.recipes import SIZES, parse, recipe
+from surelabel.recipes import RELEASED, SIZES, parse, recipe
 from surelabel.settings import (
     check_key,
     flatten,
@@ -36,12 +36,7 @@ EXTRA = {
 
 
 # Settings that a method fills in with its own values.
-METHOD_KEYS = ("selection.threshold", "target.temperature", "weight", "forward", "weak_norm")
-# Settings that a method never reads.
-UNUSED = {
-    "supervised": (*METHOD_KEYS, "batch.ratio", "views.weak", "views.strong"),
-    "pseudo-label": ("views.strong",),
-}
+METHOD_KEYS = ("selection.threshold", "selection.quantile", "target.temperature", "weight", "forward", "weak_norm")
 
 
 @dataclass(frozen=True)
@@ -113,15 +108,33 @@ def _run(given: dict[str, str], extra: dict[str, str]) -> Run:
     choice = {key: asked[key] for key in ("method", "data", "labels") if key in asked}
     if "size" in extra and extra["size"] not in SIZES:
         raise UserError(f"there is no size {extra['size']!r}.{closest(extra['size'], SIZES)}")
-    run = _parsed(with_settings(recipe(**choice, size=extra.get("size", SIZES[0])), from_file), given)
+    chosen_run = recipe(**choice, size=extra.get("size", SIZES[0]))
+    if asked.get("fidelity") == "released":
+        chosen_run = with_settings(chosen_run, RELEASED)
+    run = _parsed(with_settings(chosen_run, from_file), given)
     _refuse_unused(run, given)
     return run
 
 
 def _refuse_unused(run: Run, given: dict[str, str]) -> None:
-    unused = [*UNUSED.get(run.method, ()), *(["weak_norm"] if run.forward == "joint" else [])]
-    for key in unused:
-        if key in given:
+    """A setting that the method never reads must not look as if it did something."""
+    bayesian = run.method.startswith("bam-")
+    by_uncertainty = bayesian and not run.method.endswith("no-sigma")
+    unused = {
+        "views.strong": run.method.endswith("pseudo-label"),
+        "weak_norm": run.forward == "joint",
+        "selection.threshold": by_uncertainty,
+        "selection.sharpened": by_uncertainty,
+        "target.twice": not bayesian,
+    }
+    unused |= {key: not bayesian for key, _ in keys() if key.startswith("head.")}
+    unused |= {f"selection.{field.name}": not by_uncertainty for field in dataclasses.fields(Selection)[2:]}
+    if run.method == "supervised":
+        unused |= dict.fromkeys(
+            (*METHOD_KEYS, "selection.sharpened", "batch.ratio", "views.weak", "views.strong"), True
+        )
+    for key in given:
+        if unused.get(key):
             raise UserError(f"--{key} has no effect on this run ({run.method}): leave it out")
 
 

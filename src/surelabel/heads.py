@@ -1,9 +1,35 @@
 """The last layer of a network: features -> logits, and features -> prediction."""
 
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from surelabel.equations import gaussian_kl
 from surelabel.types import Prediction
+
+Sampling = Literal["logits", "weights"]
+
+# Sampled probabilities held at a time: 16 MiB in float32.
+CHUNK = 2**22
+
+
+@dataclass(frozen=True)
+class Bayesian:
+    """The settings of a Bayesian head.
+
+    `samples` is the paper's M. `sampling` draws M logit vectors from the Gaussian that the layer induces, or M weight
+    matrices as the paper does; `prior` is the deviation of the weights' Gaussian prior; `temperature` sharpens each
+    sampled prediction (the released code does so, beside sharpening their mean).
+    """
+
+    samples: int = 50
+    sampling: Sampling = "logits"
+    prior: float = 1.0
+    temperature: float = 1.0
 
 
 class LinearHead(nn.Linear):
@@ -14,7 +40,91 @@ class LinearHead(nn.Linear):
         nn.init.xavier_normal_(self.weight)
         nn.init.zeros_(self.bias)
 
+    def noise(self, draws: np.random.Generator) -> None:
+        """A point head draws nothing."""
+
+    def forward(self, features: Tensor, noise: None = None) -> Tensor:
+        """Features [N, D] -> logits [N, K]."""
+        return super().forward(features)
+
     @torch.no_grad()
-    def predict(self, features: Tensor) -> Prediction:
+    def predict(self, features: Tensor, draws: np.random.Generator) -> Prediction:
         """Class probabilities [N, K] of features [N, D]."""
         return Prediction(self(features).softmax(dim=-1))
+
+    def kl(self) -> None:
+        """A point head has no distribution to compare with a prior."""
+
+
+class BayesianHead(nn.Module):
+    """A Gaussian over weights and biases, each independent of the others: θ = µ + σ ε with σ = softplus(ρ).
+
+    Blundell et al. (2015), "Weight uncertainty in neural networks"; the paper's appendix B.1.
+    """
+
+    def __init__(self, features: int, classes: int, settings: Bayesian) -> None:
+        super().__init__()
+        self.settings = settings
+        # The released code's initial values.
+        self.weight_mean = nn.Parameter(torch.randn(classes, features) * 0.1)
+        self.weight_rho = nn.Parameter(torch.randn(classes, features) * 0.1 - 3)
+        self.bias_mean = nn.Parameter(torch.randn(classes) * 0.1)
+        self.bias_rho = nn.Parameter(torch.randn(classes) * 0.1 - 3)
+
+    def noise(self, draws: np.random.Generator) -> Tensor:
+        """Standard normal numbers [K, D + 1] for one draw of weights and bias."""
+        classes, features = self.weight_mean.shape
+        return self._normals(draws, classes, features + 1)
+
+    def forward(self, features: Tensor, noise: Tensor) -> Tensor:
+        """Logits [N, K] of features [N, D] under one draw of the weights, shared by all of them."""
+        weight = self.weight_mean + F.softplus(self.weight_rho) * noise[:, :-1]
+        bias = self.bias_mean + F.softplus(self.bias_rho) * noise[:, -1]
+        return F.linear(features, weight, bias)
+
+    @torch.no_grad()
+    def predict(self, features: Tensor, draws: np.random.Generator) -> Prediction:
+        """Mean and deviation [N, K] of M sampled softmax outputs. features [N, D]."""
+        by = {"logits": self._predict_by_logits, "weights": self._predict_by_weights}
+        # In the parameters' own precision, under mixed precision too: deviations are small differences.
+        with torch.autocast(features.device.type, enabled=False):
+            return by[self.settings.sampling](features.to(self.weight_mean.dtype), draws)
+
+    def _predict_by_logits(self, features: Tensor, draws: np.random.Generator) -> Prediction:
+        """Draw logits from their own Gaussian: mean µᵀv + b, variance σ²ᵀv² + σ_b².
+
+        One sample's logits are independent Gaussians, so each prediction has exactly the distribution that drawing
+        weights gives it, for two matrix products instead of M. Row n of the noise belongs to sample n.
+        """
+        mean = F.linear(features, self.weight_mean, self.bias_mean)
+        variances = [F.softplus(rho).square() for rho in (self.weight_rho, self.bias_rho)]
+        deviation = F.linear(features.square(), *variances).sqrt()
+        samples, classes = self.settings.samples, mean.shape[1]
+        size = max(1, CHUNK // (samples * classes))
+        parts = []
+        for centre, spread in zip(torch.split(mean, size), torch.split(deviation, size), strict=True):
+            noise = self._normals(draws, len(centre), samples, classes)
+            parts.append(self._moments(centre[:, None] + spread[:, None] * noise))
+        means, deviations = (torch.cat(moments) for moments in zip(*parts, strict=True))
+        return Prediction(means, deviations)
+
+    def _predict_by_weights(self, features: Tensor, draws: np.random.Generator) -> Prediction:
+        """Draw weights, as many times as there are samples; all rows share a draw."""
+        logits = torch.stack([self(features, self.noise(draws)) for _ in range(self.settings.samples)], dim=1)
+        mean, deviation = self._moments(logits)
+        return Prediction(mean, deviation)
+
+    def _moments(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and deviation (1/M) over the samples. logits [N, M, K] -> [N, K], [N, K]."""
+        probs = (logits / self.settings.temperature).softmax(dim=-1)
+        deviation, mean = torch.std_mean(probs, dim=1, correction=0)
+        return mean, deviation
+
+    def kl(self) -> tuple[Tensor, Tensor]:
+        """KL(q ‖ prior) of each weight [K, D] and of each bias [K]."""
+        pairs = ((self.weight_mean, self.weight_rho), (self.bias_mean, self.bias_rho))
+        weights, biases = (gaussian_kl(mean, F.softplus(rho), self.settings.prior) for mean, rho in pairs)
+        return weights, biases
+
+    def _normals(self, draws: np.random.Generator, *shape: int) -> Tensor:
+        return torch.from_numpy(draws.standard_normal(shape, dtype=np.float32)).to(self.weight_mean.device)

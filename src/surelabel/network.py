@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from surelabel.backbones import ResNet, WideResNet
 from surelabel.config import WeakNorm
-from surelabel.heads import LinearHead
+from surelabel.heads import BayesianHead, LinearHead
 from surelabel.types import Prediction, Task
 
 
@@ -22,7 +23,7 @@ class Network(nn.Module):
     offset: Tensor
     scale: Tensor
 
-    def __init__(self, backbone: WideResNet | ResNet, head: LinearHead, task: Task) -> None:
+    def __init__(self, backbone: WideResNet | ResNet, head: LinearHead | BayesianHead, task: Task) -> None:
         super().__init__()
         self.backbone = backbone
         self.head = head
@@ -35,16 +36,16 @@ class Network(nn.Module):
         features: Tensor = self.backbone(normalised.contiguous(memory_format=torch.channels_last))
         return features
 
-    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Images [N, C, H, W] -> features [N, D], logits [N, K]."""
+    def forward(self, images: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Images [N, C, H, W] -> features [N, D], logits [N, K]; `noise` is what `head.noise` drew."""
         features = self.features(images)
-        logits: Tensor = self.head(features)
+        logits: Tensor = self.head(features, noise)
         return features, logits
 
     @torch.no_grad()
-    def predict(self, images: Tensor) -> Prediction:
-        """Class probabilities of images [N, C, H, W], without gradients."""
-        return self.head.predict(self.features(images))
+    def predict(self, images: Tensor, draws: np.random.Generator) -> Prediction:
+        """Class probabilities of images [N, C, H, W], without gradients; a Bayesian head samples by `draws`."""
+        return self.head.predict(self.features(images), draws)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import csv
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from surelabel import datasets
 from surelabel.data.folder import FilesSkipped, FolderSource, load_unlabelled
@@ -17,8 +18,9 @@ from surelabel.types import Task
 
 
 def predict_to_csv(run: str | Path, data: str, data_dir: str | None, out: Path) -> tuple[int, FilesSkipped]:
-    """Write one line a sample: its name or index, the likeliest class, and that class's probability.
+    """Write one line a sample: its name or index, the likeliest class, that class's probability, and the entropy.
 
+    A Bayesian head adds the deviation of that probability over its samples.
     Returns the number of lines and the files that could not be read, each with the reason.
     """
     folder = RunFolder(run)
@@ -30,14 +32,18 @@ def predict_to_csv(run: str | Path, data: str, data_dir: str | None, out: Path) 
             f"{data} has images of {_form(source.shape, dtype)}; the network of {folder.path} was trained on "
             f"{_form(task.shape, task.dtype)}"
         )
-    probs = predict(load_network(folder), source, np.arange(len(source)), settings.evaluation.batch).probs
+    prediction = predict(load_network(folder), source, np.arange(len(source)), settings.evaluation.batch)
+    confidence, number = prediction.probs.max(dim=-1)
+    columns = {"confidence": confidence, "entropy": torch.special.entr(prediction.probs).sum(dim=-1)}
+    if prediction.std is not None:
+        columns["deviation"] = prediction.std.gather(-1, number[:, None]).squeeze(-1)
     names = source.paths if isinstance(source, FolderSource) else range(len(source))
+    figures = torch.stack(list(columns.values()), dim=-1).tolist()
     with atomic_write(out) as file:
         lines = csv.writer(file)
-        lines.writerow(["sample", "class", "confidence"])
-        confidence, number = probs.max(dim=-1)
-        for name, which, share in zip(names, number.tolist(), confidence.tolist(), strict=True):
-            lines.writerow([name, task.classes[which], f"{share:.6f}"])
+        lines.writerow(["sample", "class", *columns])
+        for name, which, row in zip(names, number.tolist(), figures, strict=True):
+            lines.writerow([name, task.classes[which], *(f"{figure:.6f}" for figure in row)])
     return len(source), source.skipped if isinstance(source, FolderSource) else ()
 
 

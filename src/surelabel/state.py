@@ -13,11 +13,11 @@ from surelabel.select import State
 
 @dataclass
 class TrainState:
-    """The network, its average, the optimizer, what the selection rule remembers, and where we are."""
+    """The network, its average, the optimizers, what the selection rule remembers, and where we are."""
 
     network: Network
     average: AveragedModel
-    optimizer: Optimizer
+    optimizers: list[Optimizer]
     selection: State
     step: int = 0
     # Sums since the last evaluation: losses, and what was accepted of the pseudo-labels.
@@ -42,7 +42,7 @@ class TrainState:
         return {
             "network": self.network.state_dict(),
             "average": self.average.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "selection": self.selection,
             "step": self.step,
             "tally": self.tally,
@@ -53,7 +53,8 @@ class TrainState:
         """Become what `state_dict` described."""
         self.network.load_state_dict(state["network"])
         self.average.load_state_dict(state["average"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        for optimizer, stored in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(stored)
         device = next(self.network.parameters()).device
         self.selection = {name: tensor.to(device) for name, tensor in state["selection"].items()}
         self.tally = {name: tensor.to(device) for name, tensor in state["tally"].items()}

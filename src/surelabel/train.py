@@ -36,7 +36,7 @@ def train(
 ) -> None:
     """Train from `state.step` to the end of the run, or until asked to stop; the state is saved either way."""
     fabric = Fabric(accelerator=run.device, devices=1)
-    model, _ = fabric.setup(state.network, state.optimizer)
+    model, *_ = fabric.setup(state.network, *state.optimizers)
     model.train()
     every = steps_of(run.evaluation.every, run.steps)
     watch = Stopwatch()
@@ -45,8 +45,8 @@ def train(
 
     with StopRequest() as stop:
         while state.step < run.steps and not stop.requested:
-            for group in state.optimizer.param_groups:
-                group["lr"] = cosine_7_16(run.optimizer.lr, state.step, run.steps)
+            for group in (group for optimizer in state.optimizers for group in optimizer.param_groups):
+                group["lr"] = cosine_7_16(group["initial_lr"], state.step, run.steps)
             with watch.part("views"):
                 batch = loader(state.step)
             with watch.part("training"):
@@ -76,8 +76,9 @@ def advance(
     """One step: loss, backward, update, average."""
     losses, state.selection = method.loss(model, state.network, batch, state.selection, state.step)
     backward(losses.total)
-    state.optimizer.step()
-    state.optimizer.zero_grad()
+    for optimizer in state.optimizers:
+        optimizer.step()
+        optimizer.zero_grad()
     state.average.update_parameters(state.network)
     count(state, batch, losses)
     state.step += 1
@@ -87,6 +88,8 @@ def advance(
 def count(state: TrainState, batch: Batch, losses: Losses) -> None:
     """Add a step's losses and selection to the tally."""
     state.count(steps=torch.ones_like(losses.total), labelled_loss=losses.labelled.detach())
+    if losses.prior is not None:
+        state.count(prior_loss=losses.prior.detach())
     if losses.unlabelled is not None and losses.prediction is not None:
         assert losses.mask is not None and batch.hidden is not None
         state.count(
@@ -105,7 +108,7 @@ def evaluation(run: Run, state: TrainState, test: Source | None) -> dict[str, An
         row |= {f"raw_{name}": raw[name] for name in ("accuracy", "ece", "nll", "brier")}
     tally = dict(state.tally)
     steps = tally.pop("steps")
-    for name in ("labelled_loss", "unlabelled_loss"):
+    for name in ("labelled_loss", "unlabelled_loss", "prior_loss"):
         row[name] = (tally.pop(name) / steps).item() if name in tally else None
     pool = SelectionSums(**tally).figures() if tally else dict.fromkeys(("purity", "acceptance", "confidence"))
     return row | {"purity": pool["purity"], "acceptance": pool["acceptance"], "pool_confidence": pool["confidence"]}

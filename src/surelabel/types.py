@@ -4,7 +4,10 @@ D features, M weight samples, and C, H, W of an image.
 
 from dataclasses import dataclass
 
+import numpy as np
 from torch import Tensor
+
+from surelabel.randomness import generator
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,12 @@ class Batch:
     weak: Tensor | None = None  # [U, C, H, W]
     strong: Tensor | None = None  # [U, C, H, W]
     hidden: Tensor | None = None  # [U]
+    seed: int = 0
+    step: int = 0
+
+    def draws(self, purpose: str) -> np.random.Generator:
+        """Random numbers for this purpose in this step."""
+        return generator(self.seed, purpose, self.step)
 
     @property
     def images(self) -> int:
@@ -53,5 +62,6 @@ class Losses:
     total: Tensor
     labelled: Tensor
     unlabelled: Tensor | None = None
+    prior: Tensor | None = None  # of a Bayesian head, unweighted
     prediction: Prediction | None = None  # of the weak views
     mask: Tensor | None = None  # [U], whose pseudo-label was accepted

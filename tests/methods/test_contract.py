@@ -38,7 +38,7 @@ def test_the_loss_is_finite_and_reaches_backbone_and_head(parts):
     for parameter in state.network.parameters():
         assert parameter.grad is not None
         assert torch.isfinite(parameter.grad).all()
-    assert state.network.head.weight.grad.abs().sum() > 0
+    assert all(parameter.grad.abs().sum() > 0 for parameter in state.network.head.parameters())
     assert state.network.backbone.stem.weight.grad.abs().sum() > 0
 
 
@@ -68,14 +68,19 @@ def equal(mine, theirs) -> bool:
 def test_weight_decay_spares_biases_and_norms_and_misses_nothing(parts):
     run, _, _, make = parts
     state = make()
-    decayed, spared = state.optimizer.param_groups
+    decayed, spared, *bayesian = [group for optimizer in state.optimizers for group in optimizer.param_groups]
     assert decayed["weight_decay"] == run.optimizer.weight_decay
     assert spared["weight_decay"] == 0
     names = {id(parameter): name for name, parameter in state.network.named_parameters()}
-    grouped = [id(parameter) for group in state.optimizer.param_groups for parameter in group["params"]]
+    groups = (decayed, spared, *bayesian)
+    grouped = [id(parameter) for group in groups for parameter in group["params"]]
     assert sorted(grouped) == sorted(names)
     assert all("norm" in names[id(p)] or names[id(p)].endswith("bias") for p in spared["params"])
     assert all("norm" not in names[id(p)] and names[id(p)].endswith("weight") for p in decayed["params"])
+    assert len(bayesian) == run.method.startswith("bam-")
+    for group in bayesian:
+        assert {names[id(p)].split(".")[0] for p in group["params"]} == {"head"}
+        assert (group["lr"], group["weight_decay"]) == (0.01, 0)
 
 
 def test_a_batch_is_a_function_of_the_step(parts):

@@ -4,16 +4,21 @@ import copy
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from surelabel import build
 from surelabel.config import Network as Settings
 from surelabel.config import Run
+from surelabel.heads import BayesianHead
 from surelabel.methods import METHODS
-from surelabel.network import normalised_by
+from surelabel.methods.selftraining import PriorLoss
+from surelabel.network import Network, normalised_by
+from surelabel.select import Uncertainty
 from surelabel.types import Batch, Task
 
+DRAWS = np.random.default_rng(0)  # which a point head does not read
 TASK = Task((1, 8, 8), ("a", "b", "c"), "float32", (0.0,), (1.0,))
 
 
@@ -36,10 +41,10 @@ def batch():
 def by_hand(network, batch, threshold, temperature, weight):
     labelled = 0.0
     for image, label in zip(batch.labelled, batch.labels, strict=True):
-        labelled -= math.log(network.predict(image[None]).probs[0, label]) / len(batch.labels)
+        labelled -= math.log(network.predict(image[None], DRAWS).probs[0, label]) / len(batch.labels)
     unlabelled, accepted = 0.0, 0
     for weak, strong in zip(batch.weak, batch.strong, strict=True):
-        q = network.predict(weak[None]).probs[0].tolist()
+        q = network.predict(weak[None], DRAWS).probs[0].tolist()
         if max(q) < threshold:
             continue
         accepted += 1
@@ -47,7 +52,7 @@ def by_hand(network, batch, threshold, temperature, weight):
             target = [float(k == q.index(max(q))) for k in range(3)]
         else:
             target = [p ** (1 / temperature) / sum(r ** (1 / temperature) for r in q) for p in q]
-        learnt = network.predict(strong[None]).probs[0].tolist()
+        learnt = network.predict(strong[None], DRAWS).probs[0].tolist()
         unlabelled -= sum(t * math.log(p) for t, p in zip(target, learnt, strict=True)) / len(batch.weak)
     return labelled, unlabelled, labelled + weight * unlabelled, accepted
 
@@ -96,6 +101,44 @@ def test_the_weak_pass_is_normalised_as_the_method_says(network, batch, weak_nor
     network(batch.labelled)
     expected = copy.deepcopy(network)
     with normalised_by(weak_norm, expected):
-        probs = expected.predict(batch.weak).probs
+        probs = expected.predict(batch.weak, DRAWS).probs
     losses, _ = replace(METHODS["fixmatch"], weak_norm=weak_norm).loss(network, network, batch, {}, 0)
     assert torch.equal(losses.prediction.probs, probs)
+
+
+@pytest.mark.parametrize("form", ["elbo", "mean"])
+@pytest.mark.parametrize("forward", ["split", "joint"])
+def test_the_loss_with_a_bayesian_head_is_algorithm_1_written_out(batch, forward, form):
+    """One draw of the weights for the logits, M for the pseudo-labels; selection by deviation; the KL term."""
+    prior = PriorLoss(form, weight=0.7, warmup=10, samples=500)
+    method = replace(METHODS["bam-uda"], forward=forward, prior=prior, select=Uncertainty(0.6, start=0.5, warmup=4))
+    trunk = build.build_network(Run(network=Settings("wrn-10-1")), TASK).backbone
+    network = Network(trunk, BayesianHead(trunk.features, 3, method.head), TASK).double().eval()
+    batch = replace(batch, seed=5, step=2)
+    losses, state = method.loss(network, network, batch, method.select.init(), 2)
+
+    draw = batch.draws("weights")
+    noise = torch.from_numpy(draw.standard_normal((3, trunk.features + 1), dtype=np.float32))
+    head = network.head
+    weight = head.weight_mean + torch.nn.functional.softplus(head.weight_rho) * noise[:, :-1]
+    bias = head.bias_mean + torch.nn.functional.softplus(head.bias_rho) * noise[:, -1]
+    learnt = [
+        (network.features(images).double() @ weight.T + bias).log_softmax(-1)
+        for images in (batch.labelled, batch.strong)
+    ]
+    prediction = head.predict(network.features(batch.weak), batch.draws("pseudo-labels"))
+    variance = [float(prediction.std[n, prediction.probs[n].argmax()]) ** 2 for n in range(24)]
+    threshold = np.quantile(np.float32(variance), 0.55)
+    unlabelled = 0.0
+    for n in range(24):
+        if variance[n] <= threshold + 1e-9:
+            powers = prediction.probs[n].double() ** (1 / 0.9)
+            unlabelled -= float((powers / powers.sum() * learnt[1][n]).sum()) / 24
+    labelled = -float(learnt[0][torch.arange(4), batch.labels].mean())
+    kl = [divergence.detach() for divergence in head.kl()]
+    term = sum(float(k.sum()) for k in kl) / 500 if form == "elbo" else sum(float(k.mean()) for k in kl) / 4
+    expected = labelled + unlabelled + 0.7 * (1 - math.cos(math.pi * 0.2)) / 2 * term
+    assert 0 < losses.mask.sum() < 24
+    assert losses.total.item() == pytest.approx(expected, rel=1e-6)
+    assert losses.prior.item() == pytest.approx(term, rel=1e-6)
+    assert len(state["quantiles"]) == 1

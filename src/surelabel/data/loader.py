@@ -37,7 +37,7 @@ class Loader:
         labels = torch.from_numpy(self.source.labels[index]).to(self.device)
         labelled = self._view(self._images(index), self.labelled_view, "labelled view", step)
         if self.weak_view is None or self.strong_view is None:
-            return Batch(labelled, labels)
+            return Batch(labelled, labels, seed=self.seed, step=step)
         index = sample_order(self.seed, "unlabelled order", step, self.batch * self.ratio, len(self.source))
         images = self._images(index)
         return Batch(
@@ -46,6 +46,8 @@ class Loader:
             self._view(images, self.weak_view, "weak view", step),
             self._view(images, self.strong_view, "strong view", step),
             torch.from_numpy(self.source.labels[index]).to(self.device),
+            self.seed,
+            step,
         )
 
     def _images(self, index: NDArray[np.int64]) -> Tensor:

@@ -1,0 +1,23 @@
+"""BAM-X (Loh et al.): method X with a Bayesian last layer, averaged predictions and selection by their deviation."""
+
+from dataclasses import replace
+
+from surelabel.heads import Bayesian
+from surelabel.methods.fixmatch import fixmatch
+from surelabel.methods.pseudo_label import pseudo_label
+from surelabel.methods.selftraining import SelfTraining
+from surelabel.methods.uda import uda
+from surelabel.select import Confidence, Uncertainty
+from surelabel.targets import Sharpen
+
+
+def bam(method: SelfTraining) -> SelfTraining:
+    """The method with another head and another selection rule, and nothing else."""
+    return replace(method, head=Bayesian(samples=50), select=Uncertainty(quantile=0.95))
+
+
+bam_pseudo_label = bam(pseudo_label)
+bam_fixmatch = bam(fixmatch)
+bam_uda = replace(bam(uda), target=Sharpen(0.9))
+# The ablation "BNN no σ²": averaged predictions, selected by their confidence.
+bam_uda_no_sigma = replace(bam_uda, select=Confidence(0.95))
