@@ -84,3 +84,14 @@ def test_resume_prints_and_takes_the_settings_of_the_run(tmp_path, capsys):
     assert (options.run.seed, options.run.steps, options.run.folder) == (7, 77, tmp_path)
     assert read_options(["--resume", str(tmp_path), "--print_config"]) is None
     assert "seed: 7" in capsys.readouterr().out
+
+
+def test_one_switch_follows_the_released_code_and_each_point_is_a_setting_of_its_own():
+    arguments = ["--method", "bam-uda", "--fidelity", "released"]
+    released = read_options(arguments).run
+    assert (released.selection.statistic, released.selection.previous, released.head.kl) == ("std", True, "mean")
+    assert (released.target.twice, released.selection.sharpened, released.forward) == (True, True, "joint")
+    own = read_options([*arguments, "--head.kl", "elbo"]).run
+    assert (own.head.kl, own.selection.statistic) == ("elbo", "std")
+    paper = read_options(["--method", "bam-uda"]).run
+    assert (paper.selection.statistic, paper.selection.previous, paper.head.kl) == ("variance", False, "elbo")

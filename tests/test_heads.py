@@ -140,9 +140,11 @@ def test_many_classes_are_worked_off_in_chunks_that_change_nothing(monkeypatch):
     head = bayesian(classes=1000)
     whole = head.predict(features, generator(0, "x"))
     seen = []
-    moments = BayesianHead._moments
+    normals = BayesianHead._normals
     monkeypatch.setattr(
-        BayesianHead, "_moments", lambda self, logits: seen.append(logits.numel()) or moments(self, logits)
+        BayesianHead,
+        "_normals",
+        lambda self, draws, *shape: seen.append(np.prod(shape)) or normals(self, draws, *shape),
     )
     monkeypatch.setattr(heads, "CHUNK", 10 * 50 * 1000)
     parts = head.predict(features, generator(0, "x"))
@@ -166,3 +168,13 @@ def test_mixed_precision_does_not_reach_the_deviations():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         mixed = head.predict(features, generator(0, "x"))
     assert torch.equal(plain.std, mixed.std)
+
+
+@pytest.mark.parametrize("sampling", ["logits", "weights"])
+def test_expected_log_probabilities_are_the_mean_of_sampled_ones(sampling):
+    head = bayesian(samples=9, sampling=sampling)
+    features = torch.randn(5, 6)
+    found = head.expected_log_probs(features, generator(0, "x"))
+    logits = torch.cat(list(head._sampled_logits(features, generator(0, "x"))))
+    torch.testing.assert_close(found, logits.softmax(-1).log().mean(1).detach())
+    assert (found <= head.predict(features, generator(0, "x")).probs.log() + 1e-6).all()  # Jensen

@@ -9,6 +9,7 @@ from PIL import Image
 from surelabel.errors import UserError
 from surelabel.fit import fit, load_network
 from surelabel.predict import predict_to_csv
+from surelabel.randomness import generator
 
 
 def test_a_line_a_sample_with_the_likeliest_class_and_its_probability(tiny, tmp_path, digits_data):
@@ -21,6 +22,20 @@ def test_a_line_a_sample_with_the_likeliest_class_and_its_probability(tiny, tmp_
     probs = load_network(folder).predict(torch.from_numpy(images), np.random.default_rng(0)).probs
     assert [line["class"] for line in lines] == [str(k) for k in probs.argmax(1).tolist()]
     assert [float(line["confidence"]) for line in lines] == pytest.approx(probs.amax(1).tolist(), abs=1e-6)
+
+
+def test_a_bayesian_run_adds_the_deviation_over_its_samples(tiny, tmp_path, digits_data):
+    folder = fit(replace(tiny, method="bam-uda"))
+    np.save(tmp_path / "new.npy", digits_data.test.images(np.arange(30)))
+    predict_to_csv(folder.path, str(tmp_path / "new.npy"), None, tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    network = load_network(folder)
+    expected = network.predict(torch.from_numpy(digits_data.test.images(np.arange(30))), generator(0, "evaluation"))
+    entropy = -(expected.probs * expected.probs.log()).sum(-1)
+    chosen = expected.std[torch.arange(30), expected.probs.argmax(1)]
+    assert [float(line["deviation"]) for line in lines] == pytest.approx(chosen.tolist(), abs=1e-6)
+    assert [float(line["entropy"]) for line in lines] == pytest.approx(entropy.tolist(), abs=1e-6)
 
 
 def test_a_folder_is_trained_on_skips_told_and_predicted_by_file_name(tiny, tmp_path, digits_data, capsys):

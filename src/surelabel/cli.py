@@ -4,6 +4,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -70,13 +71,19 @@ def _fit(arguments: list[str]) -> int:
 def _evaluate(arguments: list[str]) -> int:
     options = _parse("evaluate", "The figures of a run on its whole test set, computed anew from its weights.", [
         (("folder",), {"metavar": "RUN", "help": "a run folder"}),
+        (("--bound",), {"action": "store_true", "help": "also the paper's generalisation bound, for a bam- method"}),
+        (("--s2",), {"type": float, "default": 1.0, "help": "the bound's variance factor s² (default: 1)"}),
+        (("--delta",), {"type": float, "default": 0.05, "help": "the bound's probability to fail (default: 0.05)"}),
     ], arguments)  # fmt: skip
     from rich.console import Console
 
-    from surelabel.display import show_result
-    from surelabel.fit import evaluate_run
+    from surelabel.display import show_bound, show_result
+    from surelabel.fit import bound_of_run, evaluate_run
 
-    show_result(Console(), evaluate_run(options.folder))
+    console = Console()
+    show_result(console, evaluate_run(options.folder))
+    if options.bound:
+        show_bound(console, asdict(bound_of_run(options.folder, options.s2, options.delta)))
     return 0
 
 

@@ -99,6 +99,24 @@ def show_result(console: Console, result: dict[str, Any], summary: Summary | Non
         )
 
 
+def show_bound(console: Console, bound: dict[str, float]) -> None:
+    """The two right-hand sides of the paper's bound, their parts, and the test NLL that they are about."""
+    names = {
+        "theorem": "Theorem 1, right-hand side",
+        "printed": "Corollary 1 as printed",
+        "negative_elbo": "  of which -ELBO / N",
+        "divergence": "  of which divergence of pseudo-labels",
+        "confidence": "  of which log(1/δ) / N",
+        "sub_gaussian": "  of which s²/2",
+        "test_nll": "test NLL of a draw",
+        "test_nll_of_mean": "test NLL of the averaged prediction",
+    }
+    table = Table(title="The generalisation bound, in nats", title_justify="left", show_header=False)
+    for key, name in names.items():
+        table.add_row(name, f"{bound[key]:.3f}")
+    console.print(table)
+
+
 def show_classes(console: Console, classes: list[dict[str, Any]]) -> None:
     """Accuracy and confidence by class: few labels may serve some classes badly, and an average hides it."""
     if len(classes) > 20:

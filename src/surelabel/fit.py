@@ -8,9 +8,10 @@ import torch
 from rich.console import Console
 
 from surelabel import build, datasets, evaluate
+from surelabel.bound import Bound, bound
 from surelabel.config import Run
 from surelabel.data.folder import FolderSource
-from surelabel.data.source import DataSet
+from surelabel.data.source import DataSet, Source
 from surelabel.display import Display, show_result, skipped_in_words
 from surelabel.errors import UserError
 from surelabel.network import Network
@@ -97,9 +98,22 @@ def load_network(folder: RunFolder, weights: str = AVERAGED) -> Network:
 def evaluate_run(path: str | Path) -> dict[str, Any]:
     """The figures of a run on its whole test set, computed anew from its weights."""
     folder = RunFolder(path)
+    _, test = _data_of(folder)
+    return evaluate.result(load_network(folder), load_network(folder, RAW), test, folder.run())
+
+
+def bound_of_run(path: str | Path, variance: float, delta: float) -> Bound:
+    """The paper's generalisation bound for the averaged weights of a run."""
+    folder = RunFolder(path)
+    data, test = _data_of(folder)
+    return bound(load_network(folder), data.train, folder.labelled(), test, variance, delta)
+
+
+def _data_of(folder: RunFolder) -> tuple[DataSet, Source]:
+    """The data that a run was made with, and its test set."""
     run = folder.run()
     data = datasets.load(run.data, run.data_dir)
     if data.test is None:
         raise UserError(f"{run.data} has no test set to evaluate on")
     folder.refuse_other_data(build.task_of(data), build.fingerprint(data))
-    return evaluate.result(load_network(folder), load_network(folder, RAW), data.test, run)
+    return data, data.test

@@ -1,5 +1,6 @@
 """The last layer of a network: features -> logits, and features -> prediction."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -84,14 +85,29 @@ class BayesianHead(nn.Module):
 
     @torch.no_grad()
     def predict(self, features: Tensor, draws: np.random.Generator) -> Prediction:
-        """Mean and deviation [N, K] of M sampled softmax outputs. features [N, D]."""
-        by = {"logits": self._predict_by_logits, "weights": self._predict_by_weights}
+        """Mean and deviation (1/M) [N, K] of M sampled softmax outputs. features [N, D]."""
+        sharp = self.settings.temperature
+        parts = [
+            torch.std_mean((logits / sharp).softmax(dim=-1), dim=1, correction=0)
+            for logits in self._sampled_logits(features, draws)
+        ]
+        deviations, means = (torch.cat(moments) for moments in zip(*parts, strict=True))
+        return Prediction(means, deviations)
+
+    @torch.no_grad()
+    def expected_log_probs(self, features: Tensor, draws: np.random.Generator) -> Tensor:
+        """E_q[log p(k | x; θ)] [N, K] by M samples: never above the logarithm of the mean prediction."""
+        return torch.cat([logits.log_softmax(-1).mean(1) for logits in self._sampled_logits(features, draws)])
+
+    def _sampled_logits(self, features: Tensor, draws: np.random.Generator) -> Iterator[Tensor]:
+        """Logits [n, M, K] of features [N, D], some rows at a time."""
+        by = {"logits": self._logits_from_their_gaussian, "weights": self._logits_from_weights}
         # In the parameters' own precision, under mixed precision too: deviations are small differences.
         with torch.autocast(features.device.type, enabled=False):
-            return by[self.settings.sampling](features.to(self.weight_mean.dtype), draws)
+            yield from by[self.settings.sampling](features.to(self.weight_mean.dtype), draws)
 
-    def _predict_by_logits(self, features: Tensor, draws: np.random.Generator) -> Prediction:
-        """Draw logits from their own Gaussian: mean µᵀv + b, variance σ²ᵀv² + σ_b².
+    def _logits_from_their_gaussian(self, features: Tensor, draws: np.random.Generator) -> Iterator[Tensor]:
+        """Draw logits themselves: their mean is µᵀv + b, their variance σ²ᵀv² + σ_b².
 
         One sample's logits are independent Gaussians, so each prediction has exactly the distribution that drawing
         weights gives it, for two matrix products instead of M. Row n of the noise belongs to sample n.
@@ -101,24 +117,13 @@ class BayesianHead(nn.Module):
         deviation = F.linear(features.square(), *variances).sqrt()
         samples, classes = self.settings.samples, mean.shape[1]
         size = max(1, CHUNK // (samples * classes))
-        parts = []
         for centre, spread in zip(torch.split(mean, size), torch.split(deviation, size), strict=True):
             noise = self._normals(draws, len(centre), samples, classes)
-            parts.append(self._moments(centre[:, None] + spread[:, None] * noise))
-        means, deviations = (torch.cat(moments) for moments in zip(*parts, strict=True))
-        return Prediction(means, deviations)
+            yield centre[:, None] + spread[:, None] * noise
 
-    def _predict_by_weights(self, features: Tensor, draws: np.random.Generator) -> Prediction:
+    def _logits_from_weights(self, features: Tensor, draws: np.random.Generator) -> Iterator[Tensor]:
         """Draw weights, as many times as there are samples; all rows share a draw."""
-        logits = torch.stack([self(features, self.noise(draws)) for _ in range(self.settings.samples)], dim=1)
-        mean, deviation = self._moments(logits)
-        return Prediction(mean, deviation)
-
-    def _moments(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and deviation (1/M) over the samples. logits [N, M, K] -> [N, K], [N, K]."""
-        probs = (logits / self.settings.temperature).softmax(dim=-1)
-        deviation, mean = torch.std_mean(probs, dim=1, correction=0)
-        return mean, deviation
+        yield torch.stack([self(features, self.noise(draws)) for _ in range(self.settings.samples)], dim=1)
 
     def kl(self) -> tuple[Tensor, Tensor]:
         """KL(q ‖ prior) of each weight [K, D] and of each bias [K]."""
