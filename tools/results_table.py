@@ -1,12 +1,14 @@
 """`python tools/results_table.py RUN ...`: finished runs as a Markdown table, mean ± standard error over seeds.
 
-Runs that differ in nothing but their seed make a row; a column shows each other setting in which the rows differ.
+Runs that differ in nothing but their seed make a row; a column shows each setting in which rows of one method on one
+data set differ.
 """
 
 import json
 import math
 import statistics
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +31,21 @@ def main(folders: list[str]) -> None:
         same = json.dumps(config, sort_keys=True)
         settings[same] = config
         rows.setdefault(same, []).append(figures(folder))
-    keys = sorted({key for config in settings.values() for key in config} - set(ALWAYS))
-    varied = [key for key in keys if len({str(config.get(key)) for config in settings.values()}) > 1]
+    varied = [key for key in next(iter(settings.values()), {}) if key not in ALWAYS and differs(key, settings.values())]
     headings = [*ALWAYS, *varied, "seeds", "accuracy", "ECE", "NLL", "purity", "accepted"]
     print("| " + " | ".join(headings) + " |\n" + "|---" * len(headings) + "|")
     for same in sorted(rows, key=lambda same: [str(settings[same].get(key)) for key in (*ALWAYS, *varied)]):
         names = [settings[same].get(key) for key in (*ALWAYS, *varied)]
         means = [mean([run[key] for run in rows[same]], form) for key, form in FIGURES.items()]
         print("| " + " | ".join(map(str, (*names, len(rows[same]), *means))) + " |")
+
+
+def differs(key: str, configs: Iterable[dict[str, Any]]) -> bool:
+    """Whether two rows that are otherwise named alike differ in this setting."""
+    values: dict[tuple[Any, ...], set[str]] = {}
+    for config in configs:
+        values.setdefault(tuple(config[name] for name in ALWAYS), set()).add(str(config.get(key)))
+    return any(len(found) > 1 for found in values.values())
 
 
 def figures(folder: Path) -> dict[str, Any]:
