@@ -31,7 +31,7 @@ def check_key(key: str, value: Any = None) -> None:
     if key not in known:
         # The last part alone is a common slip: --lr for --optimizer.lr.
         inner = [name for name in known if name.endswith(f".{key}")]
-        hint = f" Did you mean {inner[0]!r}?" if inner else closest(key, known)
+        hint = f" Did you mean {' or '.join(map(repr, inner))}?" if inner else closest(key, known)
         raise UserError(f"there is no setting named {key!r}.{hint}")
     choices = _choices(known[key])
     if choices and value is not None and value not in choices:

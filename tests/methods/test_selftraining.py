@@ -123,7 +123,7 @@ def test_the_loss_with_a_bayesian_head_is_algorithm_1_written_out(batch, forward
     weight = head.weight_mean + torch.nn.functional.softplus(head.weight_rho) * noise[:, :-1]
     bias = head.bias_mean + torch.nn.functional.softplus(head.bias_rho) * noise[:, -1]
     learnt = [
-        (network.features(images).double() @ weight.T + bias).log_softmax(-1)
+        (network.features(images).double() @ weight.T + bias).log_softmax(-1).detach()
         for images in (batch.labelled, batch.strong)
     ]
     prediction = head.predict(network.features(batch.weak), batch.draws("pseudo-labels"))
