@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from surelabel.protocol import WINDOW, Summary
@@ -22,9 +22,10 @@ class Display:
         self.start = time.monotonic()
         self.progress: Progress | None = None
         if self.console.is_terminal:
+            # Narrow enough that the time left can be read in 80 columns.
             self.progress = Progress(
-                TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-                TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[figures]}"), console=self.console,
+                BarColumn(bar_width=16), MofNCompleteColumn(), TimeRemainingColumn(compact=True), TextColumn("left"),
+                TextColumn("{task.fields[figures]}"), console=self.console,
             )  # fmt: skip
             self.task = self.progress.add_task("training", total=steps, completed=done, figures="")
 
