@@ -8,7 +8,7 @@ BIN := .venv/bin
 .venv/ready: pyproject.toml constraints.txt
 	@echo "Setting up .venv (one or two minutes)"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,check,figures]'
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e '.[test,check,figures]'
 	@touch $@
 
 fit: .venv/ready
