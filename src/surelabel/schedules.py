@@ -21,3 +21,17 @@ def linear_warmup(start: float, end: float, k: int, n: int) -> float:
 def one_minus_cosine(k: int, T: int) -> float:
     """From 0 at step 0 to 1 at step T as (1 - cos(πk/T)) / 2, then held."""
     return 1.0 if k >= T else (1 - cos(pi * k / T)) / 2
+
+
+def warmup_cosine(start: float, peak: float, end: float, k: int, warmup: int, K: int) -> float:
+    """In a straight line from start at step 0 to peak at step warmup, by half a cosine to end at step K, then held."""
+    if k < warmup:
+        return linear_warmup(start, peak, k, warmup)
+    fallen = one_minus_cosine(k - warmup, K - warmup)
+    return (1 - fallen) * peak + fallen * end
+
+
+def ema_cosine(gamma_0: float, k: int, K: int) -> float:
+    """Share γ of the average kept at step k: 1 - γ = (1 - γ₀)(1 + cos(πk/K)) / 2, up to 1 at step K, then held."""
+    risen = one_minus_cosine(k, K)
+    return (1 - risen) * gamma_0 + risen
