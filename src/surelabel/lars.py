@@ -60,4 +60,6 @@ def scaled(params: list[Tensor], grads: list[Tensor], decay: float, trust: float
     """
     w, g = (torch.stack(torch._foreach_norm(tensors)) for tensors in (params, grads))
     ratio = torch.where((w > 0) & (g > 0), trust * w / (g + decay * w + EPS), 1.0)
-    return list(torch._foreach_mul(torch._foreach_add(grads, params, alpha=decay), ratio.unbind()))
+    decayed = list(torch._foreach_add(grads, params, alpha=decay))
+    torch._foreach_mul_(decayed, ratio.unbind())
+    return decayed
