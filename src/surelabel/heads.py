@@ -1,6 +1,6 @@
 """The last layer of a network: features -> logits, and features -> prediction."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -87,26 +87,27 @@ class BayesianHead(nn.Module):
     def predict(self, features: Tensor, draws: np.random.Generator) -> Prediction:
         """Mean and deviation (1/M) [N, K] of M sampled softmax outputs. features [N, D]."""
         sharp = self.settings.temperature
-        parts = [
-            torch.std_mean((logits / sharp).softmax(dim=-1), dim=1, correction=0)
-            for logits in self._sampled_logits(features, draws)
+        moments = [
+            _mean_and_deviation((logits / sharp).softmax(dim=-1) for logits in parts)
+            for parts in self._sampled_logits(features, draws)
         ]
-        deviations, means = (torch.cat(moments) for moments in zip(*parts, strict=True))
+        means, deviations = (torch.cat(rows) for rows in zip(*moments, strict=True))
         return Prediction(means, deviations)
 
     @torch.no_grad()
     def expected_log_probs(self, features: Tensor, draws: np.random.Generator) -> Tensor:
         """E_q[log p(k | x; θ)] [N, K] by M samples: never above the logarithm of the mean prediction."""
-        return torch.cat([logits.log_softmax(-1).mean(1) for logits in self._sampled_logits(features, draws)])
+        sampled = self._sampled_logits(features, draws)
+        return torch.cat([_mean_and_deviation(logits.log_softmax(-1) for logits in parts)[0] for parts in sampled])
 
-    def _sampled_logits(self, features: Tensor, draws: np.random.Generator) -> Iterator[Tensor]:
-        """Logits [n, M, K] of features [N, D], some rows at a time."""
+    def _sampled_logits(self, features: Tensor, draws: np.random.Generator) -> Iterator[Iterator[Tensor]]:
+        """Logits of features [N, D]: some rows at a time, and of these some of the M draws [n, m, K] at a time."""
         by = {"logits": self._logits_from_their_gaussian, "weights": self._logits_from_weights}
         # In the parameters' own precision, under mixed precision too: deviations are small differences.
         with torch.autocast(features.device.type, enabled=False):
             yield from by[self.settings.sampling](features.to(self.weight_mean.dtype), draws)
 
-    def _logits_from_their_gaussian(self, features: Tensor, draws: np.random.Generator) -> Iterator[Tensor]:
+    def _logits_from_their_gaussian(self, features: Tensor, draws: np.random.Generator) -> Iterator[Iterator[Tensor]]:
         """Draw logits themselves: their mean is µᵀv + b, their variance σ²ᵀv² + σ_b².
 
         One sample's logits are independent Gaussians, so each prediction has exactly the distribution that drawing
@@ -119,11 +120,14 @@ class BayesianHead(nn.Module):
         size = max(1, CHUNK // (samples * classes))
         for centre, spread in zip(torch.split(mean, size), torch.split(deviation, size), strict=True):
             noise = self._normals(draws, len(centre), samples, classes)
-            yield centre[:, None] + spread[:, None] * noise
+            yield iter([centre[:, None] + spread[:, None] * noise])
 
-    def _logits_from_weights(self, features: Tensor, draws: np.random.Generator) -> Iterator[Tensor]:
+    def _logits_from_weights(self, features: Tensor, draws: np.random.Generator) -> Iterator[Iterator[Tensor]]:
         """Draw weights, as many times as there are samples; all rows share a draw."""
-        yield torch.stack([self(features, self.noise(draws)) for _ in range(self.settings.samples)], dim=1)
+        samples = self.settings.samples
+        size = max(1, CHUNK // max(1, len(features) * len(self.bias_mean)))
+        counts = [min(size, samples - done) for done in range(0, samples, size)]
+        yield (torch.stack([self(features, self.noise(draws)) for _ in range(count)], dim=1) for count in counts)
 
     def kl(self) -> tuple[Tensor, Tensor]:
         """KL(q ‖ prior) of each weight [K, D] and of each bias [K]."""
@@ -133,3 +137,19 @@ class BayesianHead(nn.Module):
 
     def _normals(self, draws: np.random.Generator, *shape: int) -> Tensor:
         return torch.from_numpy(draws.standard_normal(shape, dtype=np.float32)).to(self.weight_mean.device)
+
+
+def _mean_and_deviation(parts: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
+    """Mean and deviation (1/M) [N, K] over all the samples of parts [N, m, K], one part held at a time.
+
+    Each part is centred on its own mean: E[x²] − E[x]² would cancel in float32, as deviations are small differences.
+    """
+    count, mean, variance = 0, torch.zeros(()), torch.zeros(())
+    for part in parts:
+        count += part.shape[1]
+        share = part.shape[1] / count
+        spread, centre = torch.std_mean(part, dim=1, correction=0)
+        shift = centre - mean
+        mean = mean + share * shift
+        variance = (1 - share) * variance + share * spread.square() + share * (1 - share) * shift.square()
+    return mean, variance.sqrt()
