@@ -25,13 +25,13 @@ def run() -> list[Row]:
         "bam-uda": replace(RUN, method="bam-uda"),
         "bam-uda, weights": replace(RUN, method="bam-uda", head=by_weights),
     }
-    seconds = interleaved({name: whole_step(data, run) for name, run in runs.items()}, rounds=7)
+    seconds = interleaved({name: whole_step(data, run) for name, run in runs.items()}, rounds=17)
     added = interleaved(
         {"bam": _head_work(10, 50, "logits"), "weights": _head_work(10, 50, "weights"), "point": _point(10)}
     )
     rows = [
-        Row("whole step, BAM-UDA / UDA", seconds["bam-uda"] / seconds["uda"], "x the time"),
-        Row("whole step, BAM-UDA sampling weights / UDA", seconds["bam-uda, weights"] / seconds["uda"], "x the time"),
+        seconds.ratio("whole step, BAM-UDA / UDA", "bam-uda", "uda"),
+        seconds.ratio("whole step, BAM-UDA sampling weights / UDA", "bam-uda, weights", "uda"),
         Row(
             "added by BAM, timed alone",
             100 * (added["bam"] - added["point"]) / seconds["uda"],
