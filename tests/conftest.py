@@ -8,7 +8,7 @@ import torch
 from hypothesis import settings
 from sklearn.datasets import load_digits
 
-from surelabel.config import Average, Batch, Evaluation, Network, Run
+from surelabel.config import Average, Batch, Evaluation, Network, Paws, Run
 from surelabel.data.arrays import ArraySource, own_data_set
 from surelabel.data.source import DataSet
 
@@ -46,5 +46,6 @@ def tiny(digits_file, tmp_path) -> Run:
     return Run(
         data=str(digits_file), labels=40, steps=12, out=str(tmp_path / "run"), threads=1, device="cpu",
         batch=Batch(8, 2), network=Network("wrn-10-1", norm_momentum=0.1),
+        paws=Paws(8, per_class=2, view="crops", smalls=2, small_size=4, width=16),
         average=Average(0.9, warm=True, buffers="average"), evaluation=Evaluation(every=4, samples=100),
     )  # fmt: skip

@@ -1,12 +1,11 @@
 import copy
+import math
 
 import pytest
 import torch
 from torch import nn
 
-from surelabel.average import moving_average
-from surelabel.config import Average
-from surelabel.schedules import ema_decay
+from surelabel.average import Cosine, Equal, Moving, Rising, averaged
 
 
 def networks(count):
@@ -21,23 +20,48 @@ def networks(count):
         yield network
 
 
-@pytest.mark.parametrize("warm", [False, True])
-def test_the_average_is_the_exponential_moving_one_from_the_first_update_on(warm):
-    made, expected = None, None
-    for number, network in enumerate(networks(30)):
-        made = made or moving_average(network, Average(0.9, warm=warm))
+DECAYS = {
+    Moving(0.9): lambda n: 0.9,
+    Moving(0.9, warm=True): lambda n: min(0.9, (1 + n) / (10 + n)),
+    Rising(0.8, warmup=10): lambda n: min(0.8, 0.08 * n),
+    Rising(0.8, warmup=0): lambda n: 0.8,
+    Cosine(0.25, steps=30): lambda n: 1 - 0.75 * (1 + math.cos(math.pi * n / 30)) / 2,
+}
+
+
+@pytest.mark.parametrize("rule", DECAYS, ids=str)
+def test_an_exponential_moving_average_is_its_closed_form(rule):
+    """θ_g = Σ_i θ_i (1 - γ_i) Π_{j>i} γ_j, where the first update copies: γ_0 counts as 0."""
+    made, seen = None, []
+    for network in networks(30):
+        made = made or averaged(network, rule)
         made.update_parameters(network)
-        now = network[0].weight.detach().clone()
-        decay = ema_decay(0.9, number, warm)
-        expected = now if expected is None else decay * expected + (1 - decay) * now
+        seen.append(network[0].weight.detach().clone())
+    decays = [0.0, *(DECAYS[rule](n) for n in range(1, 30))]
+    expected = sum(
+        weights * (1 - decay) * math.prod(decays[i + 1 :])
+        for i, (weights, decay) in enumerate(zip(seen, decays, strict=True))
+    )
     torch.testing.assert_close(made.module[0].weight, expected, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("onset", [0, 1, 7, 29, 40])
+def test_swa_is_a_copy_and_then_the_mean_of_the_stored_weights(onset):
+    made, seen = None, []
+    for number, network in enumerate(networks(30), start=1):
+        made = made or averaged(network, Equal(onset))
+        made.update_parameters(network)
+        seen.append(network[0].weight.detach().clone())
+        first = max(onset, 1)  # the first update copies
+        expected = seen[-1] if number <= onset else torch.stack(seen[first - 1 :]).mean(0)
+        torch.testing.assert_close(made.module[0].weight, expected, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("buffers", ["copy", "average"])
 def test_running_statistics_are_copied_or_averaged_and_the_batch_counter_is_copied(buffers):
     made, expected = None, None
     for network in networks(10):
-        made = made or moving_average(network, Average(0.5, buffers=buffers))
+        made = made or averaged(network, Moving(0.5), buffers)
         made.update_parameters(network)
         now = network[1].running_mean.clone()
         expected = now if expected is None or buffers == "copy" else 0.5 * expected + 0.5 * now
@@ -47,11 +71,11 @@ def test_running_statistics_are_copied_or_averaged_and_the_batch_counter_is_copi
 
 def test_the_average_is_not_trained_and_survives_saving():
     *_, network = networks(3)
-    made = moving_average(network, Average(0.9, warm=True))
+    made = averaged(network, Moving(0.9, warm=True))
     assert not any(parameter.requires_grad for parameter in made.parameters())
     assert not made.module.training
     made.update_parameters(network)
-    other = moving_average(copy.deepcopy(network), Average(0.9, warm=True))
+    other = averaged(copy.deepcopy(network), Moving(0.9, warm=True))
     other.load_state_dict(made.state_dict())
     for average in (made, other):
         average.update_parameters(next(networks(1)))

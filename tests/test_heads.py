@@ -146,10 +146,10 @@ def test_many_classes_are_worked_off_in_chunks_that_change_nothing(monkeypatch):
     head = bayesian(classes=1000)
     whole = head.predict(features, generator(0, "x"))
     seen = []
-    normals = BayesianHead._normals
+    normals = BayesianHead.normals
     monkeypatch.setattr(
         BayesianHead,
-        "_normals",
+        "normals",
         lambda self, draws, *shape: seen.append(np.prod(shape)) or normals(self, draws, *shape),
     )
     monkeypatch.setattr(heads, "CHUNK", 10 * 50 * 1000)

@@ -20,7 +20,7 @@ def test_images_are_normalised_inside_by_channel():
     images = torch.randint(0, 256, (4, 3, 8, 8), dtype=torch.uint8)
     channels = [(images[:, c].float() - TASK.offset[c]) / TASK.scale[c] for c in range(3)]
     normalised = torch.stack(channels, dim=1)
-    features, logits = network(images)
+    features, logits, _ = network(images)
     torch.testing.assert_close(features, network.backbone(normalised))
     torch.testing.assert_close(logits, network.head(features))
     torch.testing.assert_close(network.predict(images, DRAWS).probs, logits.softmax(-1).detach())

@@ -14,7 +14,8 @@ def test_every_row_of_the_paper_has_a_valid_recipe(method, benchmark, size):
     assert named == method
     run = validate(recipe(method, data, labels, size))
     assert (run.method, run.data, run.labels) == (method, data, labels)
-    assert run.batch.ratio == (1 if "phc" in benchmark or method.endswith("pseudo-label") else 7)
+    if not method.endswith("paws"):
+        assert run.batch.ratio == (1 if "phc" in benchmark or method.endswith("pseudo-label") else 7)
 
 
 def test_the_method_may_be_left_out():
@@ -29,6 +30,27 @@ def test_the_papers_constants():
     crystals = recipe("fixmatch", "phc", "10%", "paper")
     assert (crystals.steps, crystals.optimizer.lr, crystals.network.padding) == (300 * 155, 0.01, "zeros")
     assert set(vars(crystals.views).values()) == {"periodic"}
+
+
+def test_the_constants_of_paws():
+    """facts: PAWS's released configuration for CIFAR-10, and the averages of the paper."""
+    run = recipe("paws+ema", "cifar10", 4000, "paper")
+    epoch = 196  # of 256 images in 50,000
+    assert (run.steps, run.paws.unlabelled, run.paws.per_class, run.paws.support_views) == (600 * epoch, 256, 64, 2)
+    rate = run.optimizer
+    assert (rate.lr * rate.start, rate.lr, rate.lr * rate.end) == pytest.approx((0.8, 3.2, 0.032))
+    assert (rate.warmup, rate.trust, rate.momentum, rate.weight_decay) == (10 * epoch, 0.001, 0.9, 1e-6)
+    assert (run.paws.temperature, run.paws.smoothing, run.paws.width) == (0.1, 0.1, 128)
+    assert (run.paws.large, run.paws.small_least, run.paws.small, run.paws.small_size) == (0.75, 0.3, 0.75, 18)
+    assert (run.teacher.schedule, run.teacher.gamma, run.teacher.warmup) == ("linear", 0.996, 50 * epoch)
+    assert recipe("paws+swa", "cifar10", 4000, "paper").teacher.onset == 200 * epoch
+    assert recipe("paws+swa", "cifar100", 4000, "paper").teacher.onset == 100 * epoch
+    natural = recipe("paws+ema", "imagenet", "10%", "paper")
+    assert (natural.network.name, natural.paws.width, natural.paws.prediction_head) == ("resnet-50", 2048, True)
+    assert (natural.teacher.schedule, natural.teacher.gamma) == ("cosine", 0.95)
+    assert natural.optimizer.lr * natural.optimizer.start == pytest.approx(0.3)
+    match = recipe("fixmatch+ema", "cifar10", 250, "paper").teacher
+    assert (match.schedule, match.gamma) == ("cosine", 0.25)
 
 
 def test_a_mistyped_name_is_corrected():

@@ -4,49 +4,67 @@ import os
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from surelabel import datasets
-from surelabel.average import moving_average
+from surelabel.average import Cosine, Equal, Moving, Rising, Rule, averaged
 from surelabel.backbones import backbone
 from surelabel.config import Device, Run, steps_of
 from surelabel.data import views
 from surelabel.data.loader import Loader
+from surelabel.data.multicrop import MultiCropLoader
 from surelabel.data.source import DataSet
 from surelabel.data.splits import draw_labelled, parse_labels
+from surelabel.data.views import View
 from surelabel.errors import UserError
 from surelabel.heads import Bayesian, BayesianHead, LinearHead
-from surelabel.methods import METHODS
-from surelabel.methods.selftraining import PriorLoss, SelfTraining
+from surelabel.lars import LARS
+from surelabel.methods import METHODS, Method
+from surelabel.methods.paws import Paws
+from surelabel.methods.prior import PriorLoss
+from surelabel.methods.selftraining import SelfTraining
 from surelabel.network import Network
+from surelabel.projection import Projection
 from surelabel.randomness import generator
 from surelabel.select import Confidence, Select, Uncertainty
 from surelabel.state import TrainState
 from surelabel.targets import Hard, Sharpen
 from surelabel.types import Task
 
+# What paws.view calls the changes of colour.
+COLOURS: dict[str, Literal["small", "natural", "none"]] = {"cifar": "small", "imagenet": "natural", "crops": "none"}
+
 
 def resolve(run: Run) -> Run:
     """The run with nothing left open: the method's own values, the device and the number of threads filled in."""
-    method = build_method(run)
-    threshold = method.select.threshold if isinstance(method.select, Confidence) else None
-    quantile = method.select.quantile if isinstance(method.select, Uncertainty) else None
-    temperature = method.target.temperature if isinstance(method.target, Sharpen) else 0.0
     return replace(
-        run,
-        selection=replace(run.selection, threshold=threshold, quantile=quantile),
-        target=replace(run.target, temperature=temperature),
-        weight=method.weight,
-        forward=method.forward,
-        weak_norm=method.weak_norm,
+        _with_own_values(run, build_method(run)),
         device=usable(run.device),
         threads=run.threads or os.cpu_count() or 1,
         out=str(run.folder),
         data=run.data if run.data in datasets.NAMED else _whole(run.data),
         data_dir=None if run.data_dir is None else _whole(run.data_dir),
+        init=None if run.init is None else _whole(run.init),
+    )
+
+
+def _with_own_values(run: Run, method: SelfTraining | Paws) -> Run:
+    temperature = method.target.temperature if isinstance(method.target, Sharpen) else 0.0
+    run = replace(run, target=replace(run.target, temperature=temperature))
+    if isinstance(method, Paws):
+        return run
+    threshold = method.select.threshold if isinstance(method.select, Confidence) else None
+    quantile = method.select.quantile if isinstance(method.select, Uncertainty) else None
+    return replace(
+        run,
+        selection=replace(run.selection, threshold=threshold, quantile=quantile),
+        weight=method.weight,
+        forward=method.forward,
+        weak_norm=method.weak_norm,
     )
 
 
@@ -55,28 +73,48 @@ def _whole(path: str) -> str:
     return str(Path(path).resolve()) if Path(path).exists() else path
 
 
-def build_method(run: Run, samples: int = 1) -> SelfTraining:
+def build_method(run: Run, samples: int = 1) -> SelfTraining | Paws:
     """The method that a run names, with the run's settings, where given, in place of the method's own.
 
     `samples` is the number of distinct training samples, which the ELBO divides by.
     """
-    method = METHODS[run.method]
+    method = METHODS[run.base]
+    prior = PriorLoss(run.head.kl, run.head.kl_weight, steps_of(run.head.kl_warmup, run.steps), samples)
+    if isinstance(method, Paws):
+        return _paws(run, replace(method, prior=prior))
     target = method.target
     if run.target.temperature is not None:
         target = Sharpen(run.target.temperature) if run.target.temperature > 0 else Hard()
     temperature = target.temperature if isinstance(target, Sharpen) else 1.0
-    head = run.head
     return replace(
         method,
         select=_select(run, method.select, temperature),
         target=target,
         weight=method.weight if run.weight is None else run.weight,
-        head=method.head
-        and Bayesian(head.samples, head.sampling, head.prior, temperature if run.target.twice else 1.0),
-        prior=PriorLoss(head.kl, head.kl_weight, steps_of(head.kl_warmup, run.steps), samples),
-        forward=run.forward or method.forward,
+        head=method.head and _bayesian(run, temperature if run.target.twice else 1.0),
+        prior=prior,
+        # A teacher of its own cannot be part of the network's pass.
+        forward="split" if run.teaches else run.forward or method.forward,
         weak_norm=run.weak_norm or method.weak_norm,
     )
+
+
+def _paws(run: Run, method: Paws) -> Paws:
+    if run.target.temperature == 0:
+        raise UserError("paws learns from sharpened assignments: target.temperature must be above zero")
+    return replace(
+        method,
+        target=method.target if run.target.temperature is None else Sharpen(run.target.temperature),
+        temperature=run.paws.temperature,
+        smoothing=run.paws.smoothing,
+        me_max=run.paws.me_max,
+        head=method.head and _bayesian(run),
+        own=run.teaches is None,
+    )
+
+
+def _bayesian(run: Run, temperature: float = 1.0) -> Bayesian:
+    return Bayesian(run.head.samples, run.head.sampling, run.head.prior, temperature)
 
 
 def _select(run: Run, own: Select, temperature: float) -> Select:
@@ -121,32 +159,50 @@ def task_of(data: DataSet) -> Task:
     return Task(data.train.shape, data.classes, str(dtype), data.offset, data.scale)
 
 
-def build_network(run: Run, task: Task) -> Network:
-    """A network whose initial weights are a function of the seed alone; the backbone's do not depend on the head."""
+def build_network(run: Run, task: Task, labelled: int = 0) -> Network:
+    """A network whose initial weights are a function of the seed alone; the backbone's do not depend on the head.
+
+    `labelled` is how many labels there are, of which PAWS's head keeps the representations.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(generator(run.seed, "weights").integers(2**63)))
         trunk = backbone(run.network, task.shape)
-        settings = build_method(run).head
-        sizes = trunk.features, len(task.classes)
-        made = Network(trunk, BayesianHead(*sizes, settings) if settings else LinearHead(*sizes), task)
+        made = Network(trunk, _head(run, trunk.features, len(task.classes), labelled), task)
     return made.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
-def build_optimizers(network: Network, run: Run) -> list[torch.optim.Optimizer]:
-    """SGD whose weight decay spares biases and BatchNorm (all that has one dimension); Adam for a Bayesian head.
+def _head(run: Run, features: int, classes: int, labelled: int) -> LinearHead | BayesianHead | Projection:
+    method = build_method(run)
+    if isinstance(method, Paws):
+        settings = run.paws
+        return Projection(
+            features, settings.width, classes, labelled, settings.temperature, method.head, settings.prediction_head
+        )
+    return BayesianHead(features, classes, method.head) if method.head else LinearHead(features, classes)
 
-    Each group of parameters keeps the rate that it starts with as `initial_lr`, for the schedule to shrink.
+
+def build_optimizers(network: Network, run: Run) -> list[torch.optim.Optimizer]:
+    """SGD, or LARS, that spares biases and BatchNorm (all that has one dimension); Adam for a Bayesian classifier.
+
+    BAM-PAWS's Gaussian layer stays with the network's own optimizer, its ρ spared like the biases. Each group of
+    parameters keeps the rate that it starts with as `initial_lr`, for the schedule to change.
     """
     settings = run.optimizer
     bayesian = list(network.head.parameters()) if isinstance(network.head, BayesianHead) else []
-    others = [parameter for parameter in network.parameters() if not any(parameter is p for p in bayesian)]
-    groups = [
-        {"params": [parameter for parameter in others if parameter.ndim > 1], "weight_decay": settings.weight_decay},
-        {"params": [parameter for parameter in others if parameter.ndim <= 1], "weight_decay": 0.0},
+    others = {
+        name: parameter for name, parameter in network.named_parameters() if not any(parameter is p for p in bayesian)
+    }
+    spared = {name for name, parameter in others.items() if parameter.ndim <= 1 or name.endswith("_rho")}
+    groups: list[dict[str, Any]] = [
+        {"params": [others[name] for name in others if name not in spared], "weight_decay": settings.weight_decay},
+        {"params": [others[name] for name in others if name in spared], "weight_decay": 0.0},
     ]
-    optimizers: list[torch.optim.Optimizer] = [
-        torch.optim.SGD(groups, settings.lr, momentum=settings.momentum, nesterov=settings.nesterov)
-    ]
+    optimizers: list[torch.optim.Optimizer]
+    if settings.trust > 0:
+        groups[1]["trust"] = 0.0
+        optimizers = [LARS(groups, settings.lr, settings.momentum, trust=settings.trust)]
+    else:
+        optimizers = [torch.optim.SGD(groups, settings.lr, momentum=settings.momentum, nesterov=settings.nesterov)]
     if bayesian:
         optimizers.append(torch.optim.Adam(bayesian, run.head.lr))
     for group in (group for optimizer in optimizers for group in optimizer.param_groups):
@@ -154,15 +210,36 @@ def build_optimizers(network: Network, run: Run) -> list[torch.optim.Optimizer]:
     return optimizers
 
 
-def build_loader(run: Run, data: DataSet, labelled: NDArray[np.int64]) -> Loader:
+def build_loader(run: Run, data: DataSet, labelled: NDArray[np.int64]) -> Loader | MultiCropLoader:
     """The loader of a run's batches."""
-    named = {"weak": run.views.weak, "strong": run.views.strong}
-    roles = METHODS[run.method].views
-    weak, strong = (views.named(named[role]) for role in roles) if roles else (None, None)
+    method = METHODS[run.base]
     device = torch.device(run.device)
+    if isinstance(method, Paws):
+        return _multicrop(run, data, labelled, device)
+    named = {"weak": run.views.weak, "strong": run.views.strong}
+    weak, strong = (views.named(named[role]) for role in method.views) if method.views else (None, None)
     return Loader(
         data.train, labelled, run.seed, run.batch.labelled, run.batch.ratio, device,
         views.named(run.views.labelled), weak, strong,
+    )  # fmt: skip
+
+
+def _multicrop(run: Run, data: DataSet, labelled: NDArray[np.int64], device: torch.device) -> MultiCropLoader:
+    settings = run.paws
+    large: View
+    if settings.view == "periodic":
+        if settings.smalls:
+            raise UserError(
+                "paws.view periodic has no small views: a part of a crystal is another crystal. Set paws.smalls 0"
+            )
+        large = small = views.named("periodic")
+    else:
+        colours = COLOURS[settings.view]
+        large = views.paws_view(None, (settings.large, 1), colours)
+        small = views.paws_view(settings.small_size, (settings.small_least, settings.small), colours)
+    return MultiCropLoader(
+        data.train, labelled, run.seed, settings.unlabelled, settings.per_class, device, large, large, small,
+        settings.classes, settings.support_views, settings.smalls,
     )  # fmt: skip
 
 
@@ -173,9 +250,21 @@ def build_split(run: Run, data: DataSet) -> NDArray[np.int64]:
     )
 
 
-def build_state(run: Run, network: Network, method: SelfTraining) -> TrainState:
+def build_state(run: Run, network: Network, method: Method) -> TrainState:
     """The state before the first step."""
     network.to(run.device)
-    return TrainState(
-        network, moving_average(network, run.average), build_optimizers(network, run), method.select.init()
-    )
+    rule = averaging_rule(run)
+    average = None if rule is None else averaged(network, rule, run.average.buffers)
+    return TrainState(network, average, build_optimizers(network, run), method.init(), taught=run.teaches is not None)
+
+
+def averaging_rule(run: Run) -> Rule | None:
+    """How the weights are averaged: as a teacher, else for evaluation alone; PAWS evaluates the network itself."""
+    teacher = run.teacher
+    if run.teaches == "swa":
+        return Equal(steps_of(teacher.onset, run.steps))
+    if run.teaches == "ema":
+        if teacher.schedule == "linear":
+            return Rising(teacher.gamma, steps_of(teacher.warmup, run.steps))
+        return Cosine(teacher.gamma, run.steps)
+    return None if run.base.endswith("paws") else Moving(run.average.decay, run.average.warm)

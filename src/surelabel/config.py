@@ -6,7 +6,9 @@ that a run folder stores has every value filled in.
 A duration is a number of steps, or, below one, a fraction of the run.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -25,7 +27,11 @@ METHODS = (
     "bam-uda",
     "bam-uda-no-sigma",
     "bam-fixmatch",
+    "paws",
+    "bam-paws",
 )
+# Any method may have one of these after a plus: an averaged network makes its pseudo-labels.
+TEACHERS = ("ema", "swa")
 
 
 @dataclass(frozen=True)
@@ -138,28 +144,77 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Optimizer:
-    """Stochastic gradient descent, its rate falling as lr · cos(7πk / 16K).
+class Paws:
+    """PAWS (Assran et al., 2021): views of an image must find the same neighbours in a labelled support set.
 
     Args:
-        lr: learning rate at the first step
+        unlabelled: unlabelled images in a step
+        per_class: support images of each class in a step, drawn anew where a class has fewer labels
+        classes: how many classes a step's support has; all when not given
+        support_views: views of each support image
+        view: cifar (crops, colours, solarize, equalize), imagenet (crops, colours, grey, blur), crops, or periodic
+        large: area of the two large views, as a share of the image: the least; the most is 1
+        smalls: how many small views
+        small: the largest area of a small view; the least is small_least
+        small_least: the least area of a small view
+        small_size: side of a small view in pixels
+        temperature: of the similarities to the support (the paper's τ_p)
+        smoothing: of the support's labels
+        me_max: reward a mean prediction that is spread over the classes
+        width: of the projection
+        prediction_head: a bottleneck between a representation and what is compared with the support
+    """
+
+    unlabelled: int = 256
+    per_class: int = 64
+    classes: int | None = None
+    support_views: int = 2
+    view: Literal["cifar", "imagenet", "crops", "periodic"] = "cifar"
+    large: float = 0.75
+    smalls: int = 6
+    small: float = 0.75
+    small_least: float = 0.3
+    small_size: int = 18
+    temperature: float = 0.1
+    smoothing: float = 0.1
+    me_max: bool = True
+    width: int = 128
+    prediction_head: bool = False
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """Stochastic gradient descent.
+
+    Args:
+        lr: learning rate: the first, or the highest where it rises first
         momentum: momentum
         nesterov: Nesterov's form of it
         weight_decay: of weights; biases and BatchNorm are spared
+        trust: LARS's coefficient: the rate of a weight matrix is this times its norm over its gradient's; 0 for none
+        schedule: the rate falls as cos(7πk / 16K), or rises in a straight line and then falls as a half cosine
+        warmup: a duration: how long the rate rises
+        start: share of lr at the first step, if it rises
+        end: share of lr at the last step, with warmup-cosine
     """
 
     lr: float = 0.03
     momentum: float = 0.9
     nesterov: bool = True
     weight_decay: float = 5e-4
+    trust: float = 0.0
+    schedule: Literal["cosine-7-16", "warmup-cosine"] = "cosine-7-16"
+    warmup: float = 0
+    start: float = 0.25
+    end: float = 0.01
 
 
 @dataclass(frozen=True)
 class Average:
-    """The moving average of the weights that is evaluated.
+    """The averaged copy of the network.
 
     Args:
-        decay: share of the average that a step keeps
+        decay: share of the average that a step keeps; of a +ema or +swa method, see teacher instead
         warm: begin with a smaller decay, (1 + n) / (10 + n), so that a short run forgets its initial weights
         buffers: BatchNorm's running statistics in the averaged network: copied from the network, or averaged too
     """
@@ -167,6 +222,23 @@ class Average:
     decay: float = 0.999
     warm: bool = False
     buffers: Literal["copy", "average"] = "copy"
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """Of a +ema or +swa method: how the network is averaged that makes the pseudo-labels, and is evaluated.
+
+    Args:
+        schedule: of EMA's γ, the share that a step keeps: linear from 0 to gamma, then held; or cosine from gamma to 1
+        gamma: EMA's γ at the end (linear) or at the start (cosine)
+        warmup: a duration: how long a linear γ rises
+        onset: a duration: when SWA begins; before it the teacher is the network itself
+    """
+
+    schedule: Literal["linear", "cosine"] = "cosine"
+    gamma: float = 0.25
+    warmup: float = 0
+    onset: float = 1 / 3
 
 
 @dataclass(frozen=True)
@@ -189,14 +261,16 @@ class Run:
     """One training run.
 
     Args:
-        method: supervised, pseudo-label, uda, fixmatch, or bam- before one of the last three; bam-uda-no-sigma
-        data: phc, cifar10, cifar100, mnist, fashion-mnist, or the path of a folder, .npz or .npy file
+        method: supervised, pseudo-label, uda, fixmatch, paws, or bam- before one of the last four; bam-uda-no-sigma;
+            +ema or +swa after any
+        data: phc, cifar10, cifar100, mnist, fashion-mnist, imagenet, or the path of a folder, .npz or .npy file
         data_dir: where the files of a named data set are
         labels: how many labels to use: a number, a percentage of each class such as 10%, or all
         fidelity: where the paper and its released code differ, which to follow; each point is also a setting of its own
         seed: of everything that is random
         steps: how many training steps
         out: the run folder; runs/METHOD-DATA-LABELS-seedSEED when not given
+        init: a run folder whose evaluated backbone this run starts from
         weight: of the unlabelled loss (the paper's λ)
         forward: joint passes labelled, weak and strong views together; split passes the weak views without gradients
         weak_norm: with split, what BatchNorm normalises the weak views by: their own batch statistics, which also move
@@ -213,6 +287,7 @@ class Run:
     seed: int = 0
     steps: int = 2**20
     out: str | None = None
+    init: str | None = None
     weight: float | None = None
     forward: Forward | None = None
     weak_norm: WeakNorm | None = None
@@ -224,9 +299,21 @@ class Run:
     selection: Selection = field(default_factory=Selection)
     target: Target = field(default_factory=Target)
     head: Head = field(default_factory=Head)
+    paws: Paws = field(default_factory=Paws)
     optimizer: Optimizer = field(default_factory=Optimizer)
     average: Average = field(default_factory=Average)
+    teacher: Teacher = field(default_factory=Teacher)
     evaluation: Evaluation = field(default_factory=Evaluation)
+
+    @property
+    def base(self) -> str:
+        """The method without its teacher."""
+        return self.method.partition("+")[0]
+
+    @property
+    def teaches(self) -> str | None:
+        """Which average of the network makes the pseudo-labels: ema or swa; None for the network itself."""
+        return self.method.partition("+")[2] or None
 
     @property
     def folder(self) -> Path:
@@ -241,44 +328,48 @@ def steps_of(duration: float, steps: int) -> int:
     return max(1, round(duration * steps)) if 0 < duration < 1 else int(duration)
 
 
+ABOVE_ZERO = (
+    "steps", "threads", "batch.labelled", "batch.ratio", "optimizer.lr", "evaluation.every", "evaluation.batch",
+    "evaluation.samples", "network.stem_stride", "selection.window", "head.samples", "head.prior", "head.lr",
+    "paws.unlabelled", "paws.per_class", "paws.classes", "paws.support_views", "paws.small_size", "paws.temperature",
+    "paws.width", "paws.large", "paws.small_least",
+)  # fmt: skip
+NOT_NEGATIVE = (
+    "weight", "target.temperature", "head.kl_weight", "head.kl_warmup", "selection.warmup", "optimizer.weight_decay",
+    "optimizer.trust", "optimizer.warmup", "paws.smalls", "teacher.warmup", "teacher.onset",
+)  # fmt: skip
+SHARES = (
+    "average.decay", "optimizer.momentum", "optimizer.start", "optimizer.end", "selection.start", "selection.threshold",
+    "selection.quantile", "network.norm_momentum", "paws.smoothing", "paws.large", "paws.small", "teacher.gamma",
+)  # fmt: skip
+
+
 def validate(run: Run) -> Run:
     """The run itself, or a `UserError` for what no type can forbid."""
-    if run.method not in METHODS:
-        raise UserError(f"there is no method {run.method!r}.{closest(run.method, METHODS)}")
-    positive = {
-        "steps": run.steps,
-        "batch.labelled": run.batch.labelled,
-        "batch.ratio": run.batch.ratio,
-        "optimizer.lr": run.optimizer.lr,
-        "evaluation.every": run.evaluation.every,
-        "evaluation.batch": run.evaluation.batch,
-        "network.stem_stride": run.network.stem_stride,
-        "selection.window": run.selection.window,
-        "head.samples": run.head.samples,
-        "head.prior": run.head.prior,
-        "head.lr": run.head.lr,
-    }
+    if run.base not in METHODS or run.teaches not in (None, *TEACHERS) or run.method.endswith("+"):
+        known = [*METHODS, *(f"{method}+{teacher}" for method in METHODS for teacher in TEACHERS)]
+        raise UserError(f"there is no method {run.method!r}.{closest(run.method, known)}")
     if run.batch.labelled < 2:
         raise UserError("batch.labelled must be at least 2: BatchNorm needs more than one image")
-    optional = {"evaluation.samples": run.evaluation.samples, "threads": run.threads}
-    for key, value in (positive | {k: v for k, v in optional.items() if v is not None}).items():
-        if not value > 0:
-            raise UserError(f"{key} must be above zero, and is {value}")
-    shares = {"average.decay": run.average.decay, "optimizer.momentum": run.optimizer.momentum}
-    shares["selection.start"] = run.selection.start
-    if run.selection.threshold is not None:
-        shares["selection.threshold"] = run.selection.threshold
-    if run.selection.quantile is not None:
-        shares["selection.quantile"] = run.selection.quantile
-    for key, value in (shares | {"network.norm_momentum": run.network.norm_momentum}).items():
-        if not 0 <= value <= 1:
-            raise UserError(f"{key} must lie between 0 and 1, and is {value}")
-    weights = {"weight": run.weight, "target.temperature": run.target.temperature}
-    weights |= {"head.kl_weight": run.head.kl_weight, "head.kl_warmup": run.head.kl_warmup}
-    weights |= {"selection.warmup": run.selection.warmup}
-    for key, amount in (weights | {"optimizer.weight_decay": run.optimizer.weight_decay}).items():
-        if amount is not None and not amount >= 0:
-            raise UserError(f"{key} must not be negative, and is {amount}")
+    _refuse_outside(run)
     if run.optimizer.nesterov and run.optimizer.momentum == 0:
         raise UserError("optimizer.nesterov needs a momentum above zero")
+    if run.optimizer.nesterov and run.optimizer.trust > 0:
+        raise UserError("optimizer.trust (LARS) and optimizer.nesterov do not go together: set one of them off")
+    if run.paws.small_least > run.paws.small:
+        raise UserError(f"paws.small_least, {run.paws.small_least}, is above paws.small, {run.paws.small}")
     return run
+
+
+def _refuse_outside(run: Run) -> None:
+    """Raise where a number lies outside of what its setting can be; a value left open is None."""
+    rules: list[tuple[tuple[str, ...], Callable[[float], bool], str]] = [
+        (ABOVE_ZERO, lambda value: value > 0, "must be above zero"),
+        (NOT_NEGATIVE, lambda value: value >= 0, "must not be negative"),
+        (SHARES, lambda value: 0 <= value <= 1, "must lie between 0 and 1"),
+    ]
+    for keys, right, words in rules:
+        for key in keys:
+            value = attrgetter(key)(run)
+            if value is not None and not right(value):
+                raise UserError(f"{key} {words}, and is {value}")

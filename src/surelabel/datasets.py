@@ -15,6 +15,7 @@ NAMED: dict[str, Callable[[str | None], DataSet]] = {
     "cifar100": lambda where: cifar.load(where or ".", "cifar100"),
     "mnist": lambda where: idx.load(where, "mnist"),
     "fashion-mnist": lambda where: idx.load(where, "fashion-mnist"),
+    "imagenet": lambda where: folder.load(where or ".", size=224),
 }
 
 

@@ -53,6 +53,36 @@ def masked_cross_entropy(logits: Tensor, target: Tensor, mask: Tensor) -> Tensor
     return (cross_entropy(logits, target.detach()) * mask).mean()
 
 
+def smooth_labels(labels: Tensor, classes: int, smoothing: float) -> Tensor:
+    """One-hot labels [S] -> [S, K], of which `smoothing` is shared by the classes that occur among them."""
+    exact = F.one_hot(labels, classes).double()
+    occurs = (exact.sum(0) > 0).to(exact.dtype)
+    return (1 - smoothing) * exact + smoothing * occurs / occurs.sum()
+
+
+def soft_nearest_neighbours(z: Tensor, support: Tensor, labels: Tensor, temperature: float) -> Tensor:
+    """π_d(z, {z_s}), Eq. (2): Σ_s d(z, z_s) / Σ_s' d(z, z_s') y_s with d(a, b) = exp(cos(a, b) / τ).
+
+    z [N, D], support [S, D], labels [S, K], each a distribution -> probs [N, K].
+    """
+    similarity = F.normalize(z, dim=-1) @ F.normalize(support, dim=-1).T
+    return (similarity / temperature).softmax(-1) @ labels.to(similarity.dtype)
+
+
+def soft_cross_entropy(probs: Tensor, target: Tensor) -> Tensor:
+    """H(p, q) = -Σ_k p_k log q_k, summed by class, for each sample. probs [N, K], target [N, K] -> [N].
+
+    A class of probability 0 on both sides (no such label in the support) counts nothing and has no gradient.
+    """
+    return -(target * probs.clamp_min(torch.finfo(probs.dtype).tiny).log()).sum(-1)
+
+
+def mean_entropy(probs: Tensor) -> Tensor:
+    """H(q̄), the entropy of the mean q̄ of predictions, which me-max maximises. probs [N, K] -> scalar."""
+    mean = probs.mean(0)
+    return soft_cross_entropy(mean, mean)
+
+
 def gaussian_kl(mu: Tensor, sigma: Tensor, prior: float) -> Tensor:
     """KL(N(µ, σ²) ‖ N(0, s²)) = log(s/σ) + (σ² + µ²)/2s² - ½ of each element, the KL of the ELBO (appendix B.1)."""
     return (prior / sigma).log() + (sigma.square() + mu.square()) / (2 * prior**2) - 0.5

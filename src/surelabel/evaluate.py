@@ -11,6 +11,7 @@ from surelabel.config import Run
 from surelabel.data.source import UNLABELLED, Source
 from surelabel.errors import UserError
 from surelabel.network import Network
+from surelabel.projection import Projection
 from surelabel.randomness import generator
 from surelabel.types import Prediction
 
@@ -39,6 +40,21 @@ def predict(network: Network, source: Source, index: NDArray[np.int64], batch: i
     if not torch.isfinite(prediction.probs).all():
         raise NotFinite("the network's predictions are not finite numbers: its training diverged")
     return prediction
+
+
+@torch.no_grad()
+def remember(network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
+    """Give a head that predicts by neighbours the labelled images, as the network represents them now."""
+    if not isinstance(network.head, Projection):
+        return
+    training = network.training
+    network.eval()
+    parts = [
+        network(torch.from_numpy(source.images(labelled[start : start + batch])).to(network.scale.device)).outputs[:, 0]
+        for start in range(0, len(labelled), batch)
+    ]
+    network.train(training)
+    network.head.remember(torch.cat(parts), torch.from_numpy(source.labels[labelled]).to(network.scale.device))
 
 
 def known(source: Source) -> NDArray[np.int64]:

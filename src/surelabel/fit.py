@@ -30,19 +30,21 @@ def fit(run: Run, resume: bool = False, console: Console | None = None) -> RunFo
     torch.set_num_threads(run.threads or 1)
     data = datasets.load(run.data, run.data_dir)
     method = build.build_method(run, len(data.train))
-    network = build.build_network(run, build.task_of(data))
+    task = build.task_of(data)
+    if resume:
+        folder.refuse_other_data(task, build.fingerprint(data))
+    labelled = folder.labelled() if resume else build.build_split(run, data)
+    network = build.build_network(run, task, len(labelled))
+    if run.init is not None:
+        start_from(network, run.init)
     state = build.build_state(run, network, method)
     if resume:
-        folder.refuse_other_data(build.task_of(data), build.fingerprint(data))
-        labelled = folder.labelled()
         note = folder.load(state)
         console.print(note or f"Going on from step {state.step}", highlight=False, markup=False, soft_wrap=True)
-    else:
-        labelled = build.build_split(run, data)
     loader = build.build_loader(run, data, labelled)
     loader(state.step)  # what the views cannot be applied to should fail before there is a folder
     if not resume:
-        folder.create(run, build.task_of(data), build.fingerprint(data), labelled)
+        folder.create(run, task, build.fingerprint(data), labelled)
 
     show_found(data, console)
     parameters = sum(parameter.numel() for parameter in network.parameters())
@@ -58,7 +60,7 @@ def fit(run: Run, resume: bool = False, console: Console | None = None) -> RunFo
     if data.test is None:
         console.print("There is no test set, so no figures: the labelled part of the data was all used for training")
     else:
-        result = evaluate.result(state.averaged, state.network, data.test, run)
+        result = evaluate.result(state.evaluated, state.network, data.test, run)
         result["summary"] = asdict(summary(state.history))
         folder.write_result(result)
         show_result(console, result, summary(state.history))
@@ -87,12 +89,21 @@ def load_network(folder: RunFolder, weights: str = AVERAGED) -> Network:
     """The network of a run with its averaged weights, or its `RAW` ones."""
     run = folder.run()
     torch.set_num_threads(run.threads or 1)
-    network = build.build_network(run, folder.task()).to(build.usable("auto"))
+    network = build.build_network(run, folder.task(), len(folder.labelled())).to(build.usable("auto"))
     try:
         network.load_state_dict(folder.weights(weights))
     except RuntimeError as error:
         raise UserError(f"{folder.path}: the weights do not fit the configuration beside them: {error}") from error
     return network.eval()
+
+
+def start_from(network: Network, path: str | Path) -> None:
+    """Give the network the evaluated backbone of another run."""
+    other = load_network(RunFolder(path)).backbone
+    try:
+        network.backbone.load_state_dict(other.state_dict())
+    except RuntimeError as error:
+        raise UserError(f"init {path}: that run's network is another one than network.* describes: {error}") from error
 
 
 def evaluate_run(path: str | Path) -> dict[str, Any]:

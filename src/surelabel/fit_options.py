@@ -118,24 +118,47 @@ def _run(given: dict[str, str], extra: dict[str, str]) -> Run:
 
 def _refuse_unused(run: Run, given: dict[str, str]) -> None:
     """A setting that the method never reads must not look as if it did something."""
-    bayesian = run.method.startswith("bam-")
-    by_uncertainty = bayesian and not run.method.endswith("no-sigma")
-    unused = {
-        "views.strong": run.method.endswith("pseudo-label"),
-        "weak_norm": run.forward == "joint",
-        "selection.threshold": by_uncertainty,
-        "selection.sharpened": by_uncertainty,
-        "target.twice": not bayesian,
-    }
-    unused |= {key: not bayesian for key, _ in keys() if key.startswith("head.")}
-    unused |= {f"selection.{field.name}": not by_uncertainty for field in dataclasses.fields(Selection)[2:]}
-    if run.method == "supervised":
-        unused |= dict.fromkeys(
-            (*METHOD_KEYS, "selection.sharpened", "batch.ratio", "views.weak", "views.strong"), True
-        )
     for key in given:
-        if unused.get(key):
+        if key in _unused(run):
             raise UserError(f"--{key} has no effect on this run ({run.method}): leave it out")
+
+
+def _unused(run: Run) -> set[str]:
+    """The settings that this run's method never reads."""
+    bayesian = run.base.startswith("bam-")
+    by_uncertainty = bayesian and not run.base.endswith(("no-sigma", "paws"))
+    unused: set[str] = set()
+    if run.base.endswith("paws"):
+        unused |= {*METHOD_KEYS, "batch.", "views.", "selection.", "target.twice", "head.lr", "head.sampling"}
+        unused -= {"target.temperature"}
+        unused |= {"paws.small", "paws.small_least", "paws.small_size"} if run.paws.smalls == 0 else set()
+    else:
+        unused |= {"paws."}
+    if run.base == "supervised":
+        unused |= {*METHOD_KEYS, "selection.sharpened", "batch.ratio", "views.weak", "views.strong"}
+    if run.base.endswith("pseudo-label"):
+        unused |= {"views.strong"}
+    if run.forward == "joint":
+        unused |= {"weak_norm"}
+    if by_uncertainty:
+        unused |= {"selection.threshold", "selection.sharpened"}
+    else:
+        unused |= {f"selection.{field.name}" for field in dataclasses.fields(Selection)[2:]}
+    if not bayesian:
+        unused |= {"head.", "target.twice"}
+    if run.teaches:
+        unused |= {"average.decay", "average.warm", "forward"}
+        unused |= (
+            {"teacher.onset"} if run.teaches == "ema" else {f"teacher.{k}" for k in ("schedule", "gamma", "warmup")}
+        )
+    else:
+        unused |= {"teacher."}
+        unused |= {"average."} if run.base.endswith("paws") else set()
+    if run.optimizer.schedule == "cosine-7-16":
+        unused |= {"optimizer.warmup", "optimizer.start", "optimizer.end"}
+    return {
+        key for key, _ in keys() if key in unused or any(part.endswith(".") and key.startswith(part) for part in unused)
+    }
 
 
 def _parser(run: Run) -> Any:

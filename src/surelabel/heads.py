@@ -6,10 +6,9 @@ from typing import Literal
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from surelabel.equations import gaussian_kl
+from surelabel.gaussian import GaussianLinear
 from surelabel.types import Prediction
 
 Sampling = Literal["logits", "weights"]
@@ -57,31 +56,12 @@ class LinearHead(nn.Linear):
         """A point head has no distribution to compare with a prior."""
 
 
-class BayesianHead(nn.Module):
-    """A Gaussian over weights and biases, each independent of the others: θ = µ + σ ε with σ = softplus(ρ).
-
-    Blundell et al. (2015), "Weight uncertainty in neural networks"; the paper's appendix B.1.
-    """
+class BayesianHead(GaussianLinear):
+    """A Gaussian classifier, whose prediction is the mean of many."""
 
     def __init__(self, features: int, classes: int, settings: Bayesian) -> None:
-        super().__init__()
+        super().__init__(features, classes, settings.prior)
         self.settings = settings
-        # The released code's initial values.
-        self.weight_mean = nn.Parameter(torch.randn(classes, features) * 0.1)
-        self.weight_rho = nn.Parameter(torch.randn(classes, features) * 0.1 - 3)
-        self.bias_mean = nn.Parameter(torch.randn(classes) * 0.1)
-        self.bias_rho = nn.Parameter(torch.randn(classes) * 0.1 - 3)
-
-    def noise(self, draws: np.random.Generator) -> Tensor:
-        """Standard normal numbers [K, D + 1] for one draw of weights and bias."""
-        classes, features = self.weight_mean.shape
-        return self._normals(draws, classes, features + 1)
-
-    def forward(self, features: Tensor, noise: Tensor) -> Tensor:
-        """Logits [N, K] of features [N, D] under one draw of the weights, shared by all of them."""
-        weight = self.weight_mean + F.softplus(self.weight_rho) * noise[:, :-1]
-        bias = self.bias_mean + F.softplus(self.bias_rho) * noise[:, -1]
-        return F.linear(features, weight, bias)
 
     @torch.no_grad()
     def predict(self, features: Tensor, draws: np.random.Generator) -> Prediction:
@@ -113,13 +93,11 @@ class BayesianHead(nn.Module):
         One sample's logits are independent Gaussians, so each prediction has exactly the distribution that drawing
         weights gives it, for two matrix products instead of M. Row n of the noise belongs to sample n.
         """
-        mean = F.linear(features, self.weight_mean, self.bias_mean)
-        variances = [F.softplus(rho).square() for rho in (self.weight_rho, self.bias_rho)]
-        deviation = F.linear(features.square(), *variances).sqrt()
+        mean, deviation = self.moments(features)
         samples, classes = self.settings.samples, mean.shape[1]
         size = max(1, CHUNK // (samples * classes))
         for centre, spread in zip(torch.split(mean, size), torch.split(deviation, size), strict=True):
-            noise = self._normals(draws, len(centre), samples, classes)
+            noise = self.normals(draws, len(centre), samples, classes)
             yield iter([centre[:, None] + spread[:, None] * noise])
 
     def _logits_from_weights(self, features: Tensor, draws: np.random.Generator) -> Iterator[Iterator[Tensor]]:
@@ -128,15 +106,6 @@ class BayesianHead(nn.Module):
         size = max(1, CHUNK // max(1, len(features) * len(self.bias_mean)))
         counts = [min(size, samples - done) for done in range(0, samples, size)]
         yield (torch.stack([self(features, self.noise(draws)) for _ in range(count)], dim=1) for count in counts)
-
-    def kl(self) -> tuple[Tensor, Tensor]:
-        """KL(q ‖ prior) of each weight [K, D] and of each bias [K]."""
-        pairs = ((self.weight_mean, self.weight_rho), (self.bias_mean, self.bias_rho))
-        weights, biases = (gaussian_kl(mean, F.softplus(rho), self.settings.prior) for mean, rho in pairs)
-        return weights, biases
-
-    def _normals(self, draws: np.random.Generator, *shape: int) -> Tensor:
-        return torch.from_numpy(draws.standard_normal(shape, dtype=np.float32)).to(self.weight_mean.device)
 
 
 def _mean_and_deviation(parts: Iterable[Tensor]) -> tuple[Tensor, Tensor]:

@@ -1,7 +1,8 @@
-"""The whole network: raw images -> normalised -> features -> logits."""
+"""The whole network: raw images -> normalised -> features -> what its head makes of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -10,7 +11,18 @@ from torch import Tensor, nn
 from surelabel.backbones import ResNet, WideResNet
 from surelabel.config import WeakNorm
 from surelabel.heads import BayesianHead, LinearHead
+from surelabel.projection import Projection
 from surelabel.types import Prediction, Task
+
+
+class Output(NamedTuple):
+    """All that carries gradients: features [N, D], the head's outputs (logits [N, K], or PAWS's representations), and
+    the KL of each weight and bias of a Bayesian layer.
+    """
+
+    features: Tensor
+    outputs: Tensor
+    kl: tuple[Tensor, Tensor] | None
 
 
 class Network(nn.Module):
@@ -23,7 +35,7 @@ class Network(nn.Module):
     offset: Tensor
     scale: Tensor
 
-    def __init__(self, backbone: WideResNet | ResNet, head: LinearHead | BayesianHead, task: Task) -> None:
+    def __init__(self, backbone: WideResNet | ResNet, head: LinearHead | BayesianHead | Projection, task: Task) -> None:
         super().__init__()
         self.backbone = backbone
         self.head = head
@@ -36,11 +48,23 @@ class Network(nn.Module):
         features: Tensor = self.backbone(normalised.contiguous(memory_format=torch.channels_last))
         return features
 
-    def forward(self, images: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Images [N, C, H, W] -> features [N, D], logits [N, K]; `noise` is what `head.noise` drew."""
+    def forward(self, images: Tensor | Sequence[Tensor], noise: Tensor | None = None) -> Output:
+        """Images [N, C, H, W], or several batches of different sizes; `noise` is what `head.noise` drew.
+
+        Batches after the first are small views: they are normalised by their own statistics and do not move the running
+        ones, by which whole images will be evaluated.
+        """
+        first, *others = [images] if isinstance(images, Tensor) else images
+        features, outputs = self._pass(first, noise)
+        if others:
+            with normalised_by("batch-kept", self):
+                passes = [(features, outputs), *(self._pass(other, noise) for other in others)]
+            features, outputs = (torch.cat(parts) for parts in zip(*passes, strict=True))
+        return Output(features, outputs, self.head.kl())
+
+    def _pass(self, images: Tensor, noise: Tensor | None) -> tuple[Tensor, Tensor]:
         features = self.features(images)
-        logits: Tensor = self.head(features, noise)
-        return features, logits
+        return features, self.head(features, noise)
 
     @torch.no_grad()
     def predict(self, images: Tensor, draws: np.random.Generator) -> Prediction:

@@ -100,7 +100,7 @@ class RunFolder:
             newest.replace(self.path / PREVIOUS)
         with atomic_write(newest, "wb") as file:
             torch.save(state.state_dict(), file)
-        self.save_weights(AVERAGED, state.averaged.state_dict())
+        self.save_weights(AVERAGED, state.evaluated.state_dict())
         self.save_weights(RAW, state.network.state_dict())
         self.write_history(state.history)
 

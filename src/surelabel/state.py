@@ -13,12 +13,16 @@ from surelabel.select import State
 
 @dataclass
 class TrainState:
-    """The network, its average, the optimizers, what the selection rule remembers, and where we are."""
+    """The network, its average, the optimizers, what the selection rule remembers, and where we are.
+
+    `taught` says that the average makes the pseudo-labels. Without an average, the network does, and is evaluated.
+    """
 
     network: Network
-    average: AveragedModel
+    average: AveragedModel | None
     optimizers: list[Optimizer]
     selection: State
+    taught: bool = False
     step: int = 0
     # Sums since the last evaluation: losses, and what was accepted of the pseudo-labels.
     tally: dict[str, Tensor] = field(default_factory=dict)
@@ -26,11 +30,23 @@ class TrainState:
     history: list[dict[str, Any]] = field(default_factory=list)
 
     @property
-    def averaged(self) -> Network:
-        """The network that is evaluated."""
+    def evaluated(self) -> Network:
+        """The network that is evaluated: the average where there is one."""
+        if self.average is None:
+            return self.network
         module = self.average.module
         assert isinstance(module, Network)
         return module
+
+    @property
+    def teacher(self) -> Network:
+        """The network that makes the pseudo-labels."""
+        return self.evaluated if self.taught else self.network
+
+    @property
+    def networks(self) -> list[Network]:
+        """The network and, where there is one, its average."""
+        return [self.network] if self.average is None else [self.network, self.evaluated]
 
     def count(self, **sums: Tensor) -> None:
         """Add to the tally, without waiting for the device."""
@@ -41,7 +57,7 @@ class TrainState:
         """Tensors, numbers, strings, lists and dictionaries, nothing else."""
         return {
             "network": self.network.state_dict(),
-            "average": self.average.state_dict(),
+            "average": None if self.average is None else self.average.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "selection": self.selection,
             "step": self.step,
@@ -52,7 +68,8 @@ class TrainState:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Become what `state_dict` described."""
         self.network.load_state_dict(state["network"])
-        self.average.load_state_dict(state["average"])
+        if self.average is not None:
+            self.average.load_state_dict(state["average"])
         for optimizer, stored in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(stored)
         device = next(self.network.parameters()).device

@@ -10,25 +10,29 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from surelabel.config import Run, steps_of
+from surelabel.config import Optimizer, Run, steps_of
 from surelabel.data.loader import Loader
+from surelabel.data.multicrop import MultiCropLoader
 from surelabel.data.source import Source
 from surelabel.display import Display
 from surelabel.errors import UserError
-from surelabel.evaluate import NotFinite, figures, fixed_part, predict, some
-from surelabel.methods.selftraining import SelfTraining
+from surelabel.evaluate import NotFinite, figures, fixed_part, predict, remember, some
+from surelabel.methods import Method
 from surelabel.metrics import SelectionSums, selection_sums
 from surelabel.runfolder import CHECKPOINT, RunFolder
-from surelabel.schedules import cosine_7_16
+from surelabel.schedules import cosine_7_16, warmup_cosine
 from surelabel.signals import StopRequest
 from surelabel.state import TrainState
-from surelabel.types import Batch, Losses
+from surelabel.types import Batch, Crops, Losses
+
+AnyLoader = Loader | MultiCropLoader
+LOSSES = ("labelled", "unlabelled", "prior", "me_max")
 
 
 def train(
     run: Run,
-    method: SelfTraining,
-    loader: Loader,
+    method: Method,
+    loader: AnyLoader,
     state: TrainState,
     test: Source | None,
     folder: RunFolder,
@@ -46,7 +50,7 @@ def train(
     with StopRequest() as stop:
         while state.step < run.steps and not stop.requested:
             for group in (group for optimizer in state.optimizers for group in optimizer.param_groups):
-                group["lr"] = cosine_7_16(group["initial_lr"], state.step, run.steps)
+                group["lr"] = group["initial_lr"] * rate(run.optimizer, state.step, run.steps)
             with watch.part("views"):
                 batch = loader(state.step)
             with watch.part("training"):
@@ -56,8 +60,9 @@ def train(
             display.step(state.step)
 
             if state.step % every == 0 or state.step == run.steps:
-                health.check()
                 with watch.part("evaluation"):
+                    refresh(run, state, loader)
+                    health.check()
                     state.history.append(evaluation(run, state, test))
                 display.evaluation(state.history[-1])
                 state.tally.clear()
@@ -65,50 +70,63 @@ def train(
                 saved = state.step
                 folder.add_timing({"step": state.step} | watch.lap())
         if saved != state.step:
+            refresh(run, state, loader)
             health.check()
             folder.save(state)
     stop.end()
 
 
 def advance(
-    method: SelfTraining, model: nn.Module, state: TrainState, batch: Batch, backward: Callable[[Tensor], None]
+    method: Method, model: nn.Module, state: TrainState, batch: Any, backward: Callable[[Tensor], None]
 ) -> Losses:
     """One step: loss, backward, update, average."""
-    losses, state.selection = method.loss(model, state.network, batch, state.selection, state.step)
+    losses, state.selection = method.loss(model, state.teacher, batch, state.selection, state.step)
     backward(losses.total)
     for optimizer in state.optimizers:
         optimizer.step()
         optimizer.zero_grad()
-    state.average.update_parameters(state.network)
+    if state.average is not None:
+        state.average.update_parameters(state.network)
     count(state, batch, losses)
     state.step += 1
     return losses
 
 
-def count(state: TrainState, batch: Batch, losses: Losses) -> None:
+def refresh(run: Run, state: TrainState, loader: AnyLoader) -> None:
+    """Bring up to date what a network remembers of the labelled images."""
+    for network in state.networks:
+        remember(network, loader.source, loader.labelled, run.evaluation.batch)
+
+
+def rate(settings: Optimizer, step: int, steps: int) -> float:
+    """The share of its own learning rate that each group of parameters has at this step."""
+    if settings.schedule == "cosine-7-16":
+        return cosine_7_16(1, step, steps)
+    return warmup_cosine(settings.start, 1, settings.end, step, steps_of(settings.warmup, steps), steps)
+
+
+def count(state: TrainState, batch: Batch | Crops, losses: Losses) -> None:
     """Add a step's losses and selection to the tally."""
-    state.count(steps=torch.ones_like(losses.total), labelled_loss=losses.labelled.detach())
-    if losses.prior is not None:
-        state.count(prior_loss=losses.prior.detach())
-    if losses.unlabelled is not None and losses.prediction is not None:
+    state.count(steps=torch.ones_like(losses.total))
+    parts = {name: getattr(losses, name) for name in LOSSES}
+    state.count(**{f"{name}_loss": value.detach() for name, value in parts.items() if value is not None})
+    if losses.prediction is not None:
         assert losses.mask is not None and batch.hidden is not None
-        state.count(
-            unlabelled_loss=losses.unlabelled.detach(),
-            **asdict(selection_sums(losses.prediction.probs, losses.mask, batch.hidden)),
-        )
+        state.count(**asdict(selection_sums(losses.prediction.probs, losses.mask, batch.hidden)))
 
 
 def evaluation(run: Run, state: TrainState, test: Source | None) -> dict[str, Any]:
-    """A line of metrics.jsonl: the averaged network's test figures, the raw one's, and training's since the last."""
+    """A line of metrics.jsonl: the evaluated network's test figures, the raw one's, and training's since the last."""
     row: dict[str, Any] = {"step": state.step}
     if test is not None:
         part = fixed_part(test, run.evaluation.samples)
-        raw = figures(state.network, test, part, run.evaluation.batch)
-        row |= {"samples": len(part)} | figures(state.averaged, test, part, run.evaluation.batch)
+        found = [figures(network, test, part, run.evaluation.batch) for network in state.networks]
+        raw, evaluated = found[0], found[-1]
+        row |= {"samples": len(part)} | evaluated
         row |= {f"raw_{name}": raw[name] for name in ("accuracy", "ece", "nll", "brier")}
     tally = dict(state.tally)
     steps = tally.pop("steps")
-    for name in ("labelled_loss", "unlabelled_loss", "prior_loss"):
+    for name in (f"{name}_loss" for name in LOSSES):
         row[name] = (tally.pop(name) / steps).item() if name in tally else None
     pool = SelectionSums(**tally).figures() if tally else dict.fromkeys(("purity", "acceptance", "confidence"))
     return row | {"purity": pool["purity"], "acceptance": pool["acceptance"], "pool_confidence": pool["confidence"]}
@@ -117,7 +135,7 @@ def evaluation(run: Run, state: TrainState, test: Source | None) -> dict[str, An
 class Health:
     """Watches that losses and predictions stay finite numbers, so that a diverged state is never saved."""
 
-    def __init__(self, run: Run, state: TrainState, loader: Loader, folder: RunFolder) -> None:
+    def __init__(self, run: Run, state: TrainState, loader: AnyLoader, folder: RunFolder) -> None:
         self.state = state
         self.folder = folder
         self.source = loader.source
@@ -136,7 +154,7 @@ class Health:
         """Raise where a loss was not finite, or where the last update made the predictions so."""
         self._look()
         try:
-            for network in (self.state.network, self.state.averaged):
+            for network in self.state.networks:
                 predict(network, self.source, self.sample, len(self.sample))
         except NotFinite as error:
             raise self._diverged("the predictions became nan", self.state.step) from error

@@ -21,8 +21,20 @@ class Task:
     scale: tuple[float, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """Which step of which run this is, and so its random numbers."""
+
+    seed: int = 0
+    step: int = 0
+
+    def draws(self, purpose: str) -> np.random.Generator:
+        """Random numbers for this purpose in this step."""
+        return generator(self.seed, purpose, self.step)
+
+
 @dataclass(frozen=True)
-class Batch:
+class Batch(Step):
     """One step's images, already turned into views. Without an unlabelled pool, `weak` and `strong` are None.
 
     `hidden` holds the true classes of the unlabelled images, -1 where unknown. It serves the purity figure alone:
@@ -34,17 +46,35 @@ class Batch:
     weak: Tensor | None = None  # [U, C, H, W]
     strong: Tensor | None = None  # [U, C, H, W]
     hidden: Tensor | None = None  # [U]
-    seed: int = 0
-    step: int = 0
-
-    def draws(self, purpose: str) -> np.random.Generator:
-        """Random numbers for this purpose in this step."""
-        return generator(self.seed, purpose, self.step)
 
     @property
     def images(self) -> int:
         """How many images there are, however many views each has."""
-        return len(self.labels) + (0 if self.weak is None else len(self.weak))
+        return len(self.labels) + self.unlabelled
+
+    @property
+    def unlabelled(self) -> int:
+        return 0 if self.weak is None else len(self.weak)
+
+
+@dataclass(frozen=True)
+class Crops(Step):
+    """One step's images for PAWS: views of a labelled support set of S images, and large and small views of U others.
+
+    Views follow one another: first all images' first view, then all images' second.
+    """
+
+    support: Tensor  # [V S, C, H, W]
+    labels: Tensor  # [V S]
+    large: Tensor  # [2 U, C, H, W]
+    small: Tensor | None  # [n U, C, h, w]
+    hidden: Tensor  # [U], for the purity figure alone
+    support_images: int  # S
+
+    @property
+    def images(self) -> int:
+        """How many images there are, however many views each has."""
+        return self.support_images + len(self.hidden)
 
 
 @dataclass(frozen=True)
@@ -60,8 +90,9 @@ class Losses:
     """The loss to minimise, its parts, and what was predicted for and taken from the unlabelled images."""
 
     total: Tensor
-    labelled: Tensor
+    labelled: Tensor | None = None
     unlabelled: Tensor | None = None
     prior: Tensor | None = None  # of a Bayesian head, unweighted
-    prediction: Prediction | None = None  # of the weak views
+    me_max: Tensor | None = None  # minus the entropy of the mean prediction
+    prediction: Prediction | None = None  # of the unlabelled images, which made the pseudo-labels
     mask: Tensor | None = None  # [U], whose pseudo-label was accepted

@@ -13,7 +13,7 @@ from surelabel.config import Network as Settings
 from surelabel.config import Run
 from surelabel.heads import BayesianHead
 from surelabel.methods import METHODS
-from surelabel.methods.selftraining import PriorLoss
+from surelabel.methods.prior import PriorLoss
 from surelabel.network import Network, normalised_by
 from surelabel.select import Uncertainty
 from surelabel.types import Batch, Task

@@ -35,24 +35,28 @@ class Loader:
         """The batch of this step."""
         index = self.labelled[sample_order(self.seed, "labelled order", step, self.batch, len(self.labelled))]
         labels = torch.from_numpy(self.source.labels[index]).to(self.device)
-        labelled = self._view(self._images(index), self.labelled_view, "labelled view", step)
+        labelled = seen(fetch(self.source, index, self.device), self.labelled_view, self.seed, "labelled view", step)
         if self.weak_view is None or self.strong_view is None:
             return Batch(labelled, labels, seed=self.seed, step=step)
         index = sample_order(self.seed, "unlabelled order", step, self.batch * self.ratio, len(self.source))
-        images = self._images(index)
+        images = fetch(self.source, index, self.device)
         return Batch(
             labelled,
             labels,
-            self._view(images, self.weak_view, "weak view", step),
-            self._view(images, self.strong_view, "strong view", step),
+            seen(images, self.weak_view, self.seed, "weak view", step),
+            seen(images, self.strong_view, self.seed, "strong view", step),
             torch.from_numpy(self.source.labels[index]).to(self.device),
-            self.seed,
-            step,
+            seed=self.seed,
+            step=step,
         )
 
-    def _images(self, index: NDArray[np.int64]) -> Tensor:
-        return torch.from_numpy(self.source.images(index)).to(self.device)
 
-    def _view(self, images: Tensor, view: View, purpose: str, step: int) -> Tensor:
-        draws = torch.from_numpy(uniforms(self.seed, purpose, step, len(images), view.draws)).to(self.device)
-        return view(images, draws)
+def fetch(source: Source, index: NDArray[np.int64], device: torch.device) -> Tensor:
+    """These images on the training device."""
+    return torch.from_numpy(source.images(index)).to(device)
+
+
+def seen(images: Tensor, view: View, seed: int, purpose: str, step: int) -> Tensor:
+    """The images as this view shows them in this step."""
+    draws = torch.from_numpy(uniforms(seed, purpose, step, len(images), view.draws)).to(images.device)
+    return view(images, draws)

@@ -1,0 +1,72 @@
+"""Batches for PAWS: a class-balanced labelled support set, and large and small views of unlabelled images."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from surelabel.data.loader import fetch, seen
+from surelabel.data.source import Source
+from surelabel.data.views import View
+from surelabel.randomness import generator, sample_order
+from surelabel.types import Crops
+
+
+@dataclass(frozen=True)
+class MultiCropLoader:
+    """Draws the images of a step and turns them into views on the training device.
+
+    The pool is every image of `source`, the labelled ones included.
+    """
+
+    source: Source
+    labelled: NDArray[np.int64]  # indices into the source
+    seed: int
+    batch: int  # U
+    per_class: int
+    device: torch.device
+    support_view: View
+    large_view: View
+    small_view: View
+    classes: int | None = None  # in the support of a step; None: all
+    support_views: int = 2
+    smalls: int = 6
+
+    def __call__(self, step: int) -> Crops:
+        """The batch of this step."""
+        index = self._support(step)
+        pool = sample_order(self.seed, "unlabelled order", step, self.batch, len(self.source))
+        images = fetch(self.source, pool, self.device)
+        support = fetch(self.source, index, self.device).repeat(self.support_views, 1, 1, 1)
+        small = images.repeat(self.smalls, 1, 1, 1)
+        labels = np.tile(self.source.labels[index], self.support_views)
+        return Crops(
+            seen(support, self.support_view, self.seed, "support view", step),
+            torch.from_numpy(labels).to(self.device),
+            seen(images.repeat(2, 1, 1, 1), self.large_view, self.seed, "large view", step),
+            seen(small, self.small_view, self.seed, "small view", step) if self.smalls else None,
+            torch.from_numpy(self.source.labels[pool]).to(self.device),
+            len(index),
+            seed=self.seed,
+            step=step,
+        )
+
+    def _support(self, step: int) -> NDArray[np.int64]:
+        """As many labelled images of each class: in turn, or, where a class has too few labels, with replacement."""
+        count = min(self.classes or len(self._members), len(self._members))
+        chosen = np.sort(sample_order(self.seed, "support classes", step, count, len(self._members)))
+        return np.concatenate([self._of_class(int(number), step) for number in chosen])
+
+    def _of_class(self, number: int, step: int) -> NDArray[np.int64]:
+        members, purpose = self._members[number], f"support of class {number}"
+        if len(members) < self.per_class:
+            return generator(self.seed, purpose, step).choice(members, self.per_class)
+        return members[sample_order(self.seed, purpose, step, self.per_class, len(members))]
+
+    @cached_property
+    def _members(self) -> list[NDArray[np.int64]]:
+        """The labelled samples of each class that has any."""
+        labels = self.source.labels[self.labelled]
+        return [self.labelled[labels == number] for number in np.unique(labels)]

@@ -1,0 +1,83 @@
+"""PAWS (Assran et al., 2021): predict views of an image assignments by its neighbours in a labelled support set.
+
+The paper's Eq. (2) and Algorithm 2; with a Gaussian last layer, BAM-PAWS; with an averaged teacher, PAWS+SWA and +EMA.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from surelabel.equations import mean_entropy, smooth_labels, soft_cross_entropy, soft_nearest_neighbours
+from surelabel.heads import Bayesian
+from surelabel.methods.prior import PriorLoss
+from surelabel.network import Network
+from surelabel.projection import Projection
+from surelabel.select import State
+from surelabel.targets import Sharpen
+from surelabel.types import Crops, Losses, Prediction
+
+
+@dataclass(frozen=True)
+class Paws:
+    """Each view of an image learns to be assigned to the classes that another view of it was.
+
+    `temperature` is of the similarities (τ_p), `target` sharpens assignments; those below `cut` are taken for zero.
+    `own` says that the network is its own teacher: then the targets come out of the one pass that there is.
+    """
+
+    target: Sharpen = Sharpen(temperature=0.25)
+    temperature: float = 0.1
+    smoothing: float = 0.1
+    me_max: bool = True
+    cut: float = 1e-4
+    head: Bayesian | None = None
+    prior: PriorLoss = PriorLoss()
+    own: bool = True
+
+    def init(self) -> State:
+        """PAWS selects nothing, and so remembers nothing."""
+        return {}
+
+    def loss(self, model: nn.Module, teacher: Network, batch: Crops, state: State, step: int) -> tuple[Losses, State]:
+        """The losses of one step. `model` carries the gradients and may be wrapped; `teacher` is a bare network."""
+        assert isinstance(teacher.head, Projection)
+        # Representations: of the support and the large views in one pass, of the small views in another.
+        sizes = [torch.cat([batch.support, batch.large])] + ([] if batch.small is None else [batch.small])
+        noise = teacher.head.noise(batch.draws("weights"))
+        out = model(sizes, noise)
+        labels = smooth_labels(batch.labels, teacher.head.classes, self.smoothing)
+        # Predictions: the neighbours of each view in the support.
+        probs = self._assign(out.outputs[:, -1], labels)
+        with torch.no_grad():
+            # Targets: what the teacher assigns the other large view to; for a small view, the mean of both.
+            taught = out.outputs if self.own else teacher(sizes[0], noise).outputs
+            assigned = self._assign(taught[: len(sizes[0]), 0], labels)
+            first, second = self.target(assigned).chunk(2)
+            smalls = (len(probs) - 2 * len(first)) // len(first)
+            targets = torch.cat([second, first] + [(first + second) / 2] * smalls)
+            targets = targets.where(targets >= self.cut, 0)
+        unlabelled = soft_cross_entropy(probs, targets).mean()
+        total = unlabelled
+        me_max = None
+        if self.me_max:
+            # Minus the entropy, of the network that learns: so that minimising spreads the mean over the classes.
+            me_max = -mean_entropy(self.target(probs))
+            total = total + me_max
+        prior = None
+        if out.kl is not None:
+            prior = self.prior(out.kl, len(batch.labels))
+            total = total + self.prior.weight_at(step) * prior
+        mean = Prediction(torch.stack(assigned.chunk(2)).mean(0))
+        accepted = torch.ones(len(first), dtype=torch.bool, device=probs.device)
+        return Losses(total, None, unlabelled, prior, me_max, mean, accepted), state
+
+    def _assign(self, z: Tensor, labels: Tensor) -> Tensor:
+        """Class probabilities of the views behind the support, in full precision. z [V S + N, d], labels [V S, K]."""
+        with torch.autocast(z.device.type, enabled=False):
+            whole = z.to(torch.promote_types(z.dtype, torch.float32))
+            return soft_nearest_neighbours(whole[len(labels) :], whole[: len(labels)], labels, self.temperature)
+
+
+paws = Paws()
+bam_paws = replace(paws, head=Bayesian(samples=50))
