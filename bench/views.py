@@ -5,18 +5,21 @@ import torch
 from numpy.typing import NDArray
 
 from bench.timing import Row, interleaved
-from surelabel.data.views import named
+from surelabel.data.views import named, paws_view
 from surelabel.randomness import uniforms
-from tests.data.views import photographs, pillow_policy
+from tests.data.views import photographs, pillow_paws, pillow_policy
 
 IMAGES = 448  # the unlabelled part of a step with B = 64 and µ = 7
+PAWS_IMAGES = 256  # the unlabelled part of a PAWS step
+PAWS_CROPS = {"global": (32, (0.75, 1.0)), "small": (18, (0.3, 0.75))}
 
 
 def run() -> list[Row]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return _rows(photographs.crops(IMAGES, 3, 32, 32))
+        images = photographs.crops(IMAGES, 3, 32, 32)
+        return [*_rows(images), *paws_rows(images[:PAWS_IMAGES])]
     finally:
         torch.set_num_threads(threads)
 
@@ -38,3 +41,24 @@ def _rows(images: NDArray[np.uint8]) -> list[Row]:
     speeds = [Row(f"{name}, {IMAGES} x 3x32x32", IMAGES / time, "images/s") for name, time in seconds.items()]
     ratio = seconds["Pillow"] / seconds["strong"]
     return [*speeds, Row("strong view, times as fast as Pillow per image", ratio, "x", "at least 3")]
+
+
+def paws_rows(images: NDArray[np.uint8]) -> list[Row]:
+    """PAWS's view of small images [B, C, H, W], the two large crops' and the six small ones'."""
+    batch, rows = torch.from_numpy(images), []
+    for name, (size, scale) in PAWS_CROPS.items():
+        view = paws_view(size, scale, "small")
+        draws = uniforms(0, name, 0, len(images), view.draws)
+        tensor = torch.from_numpy(draws)
+        seconds = interleaved(
+            {
+                "Pillow": lambda size=size, scale=scale, draws=draws: [
+                    pillow_paws.small(image, u, size, scale) for image, u in zip(images, draws, strict=True)
+                ],
+                "batched": lambda view=view, tensor=tensor: view(batch, tensor),
+            }
+        )
+        what = f"PAWS {name} crop, {len(images)} x 3x32x32 to {size}x{size}"
+        rows += [Row(f"{what}, {who}", len(images) / time, "images/s") for who, time in seconds.items()]
+        rows.append(Row(f"{what}, times as fast as Pillow per image", seconds["Pillow"] / seconds["batched"], "x"))
+    return rows

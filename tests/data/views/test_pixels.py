@@ -26,3 +26,8 @@ def test_pixels_are_taken_as_a_plain_loop_takes_them():
     for number, channel, y, x in np.ndindex(images.shape):
         row, column = divmod(source[number, y, x], 5)
         assert taken[number, channel, y, x] == images[number, channel, row, column]
+
+
+def test_counts_may_differ_from_draw_to_draw():
+    u, counts = torch.from_numpy(uniforms(6, "test", 0, 500, 1))[:, 0], torch.arange(500) + 1
+    assert whole_number(u, counts).tolist() == [int(draw * count) for draw, count in zip(u, counts, strict=True)]

@@ -1,13 +1,40 @@
 """Views: batched random changes of images that leave their class as it is, each image with draws of its own."""
 
+from typing import Literal
+
+from surelabel.data.views.blur import Blur
 from surelabel.data.views.crop import FlipCrop
 from surelabel.data.views.cutout import Cutout
+from surelabel.data.views.flip import Flip
+from surelabel.data.views.jitter import Jitter
 from surelabel.data.views.periodic import Periodic
 from surelabel.data.views.randaugment import RandAugment
+from surelabel.data.views.recolour import Equalize, Grey, Solarize
+from surelabel.data.views.resized_crop import ResizedCrop
+from surelabel.data.views.sometimes import Sometimes
 from surelabel.data.views.view import Chain, Identity, View
-from surelabel.errors import UserError
+from surelabel.errors import UserError, closest
 
-__all__ = ["VIEWS", "Chain", "Cutout", "FlipCrop", "Identity", "Periodic", "RandAugment", "View", "named"]
+__all__ = [
+    "VIEWS",
+    "Blur",
+    "Chain",
+    "Cutout",
+    "Equalize",
+    "Flip",
+    "FlipCrop",
+    "Grey",
+    "Identity",
+    "Jitter",
+    "Periodic",
+    "RandAugment",
+    "ResizedCrop",
+    "Solarize",
+    "Sometimes",
+    "View",
+    "named",
+    "paws_view",
+]
 
 VIEWS: dict[str, View] = {
     "none": Identity(),
@@ -22,3 +49,18 @@ def named(name: str) -> View:
     if name not in VIEWS:
         raise UserError(f"there is no view named {name!r}: choose one of {', '.join(VIEWS)}")
     return VIEWS[name]
+
+
+def paws_view(size: int | None, scale: tuple[float, float], colour: Literal["small", "natural", "none"]) -> Chain:
+    """PAWS's view: a resized crop, a flip, and changes of colour for small images (CIFAR) or natural ones (ImageNet).
+
+    Size None keeps the images' height and width. Only "none" takes images that are not uint8 with 1 or 3 channels.
+    """
+    recolour: dict[str, tuple[View, ...]] = {
+        "small": (Sometimes(0.8, Jitter(0.5)), Sometimes(0.2, Solarize()), Sometimes(0.2, Equalize())),
+        "natural": (Sometimes(0.8, Jitter(1)), Sometimes(0.2, Grey()), Sometimes(0.5, Blur())),
+        "none": (),
+    }
+    if colour not in recolour:
+        raise UserError(f"there are no changes of colour named {colour!r}.{closest(colour, recolour)}")
+    return Chain((ResizedCrop(size, scale), Flip(), *recolour[colour]))

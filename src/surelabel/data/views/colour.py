@@ -1,11 +1,12 @@
 """RandAugment's operations on colours, each equal to Pillow's: images [n, C, H, W] uint8, level [n] in 1..9 -> images.
 
-The enhancing operations blend in float32 and cut the fraction off, as Pillow does; a Pillow compiled with fused
-multiply-add may be one grey level off. C is 1 (Pillow's mode L) or 3 (RGB).
+C is 1 (Pillow's mode L) or 3 (RGB).
 """
 
 import torch
 from torch import Tensor
+
+from surelabel.data.views import enhance
 
 
 def auto_contrast(images: Tensor, level: Tensor) -> Tensor:
@@ -38,24 +39,27 @@ def posterize(images: Tensor, level: Tensor) -> Tensor:
 
 def solarize(images: Tensor, level: Tensor) -> Tensor:
     """Invert the values from 256 - floor(25.6 level) on."""
-    threshold = (256 - level * 256 // 10).to(torch.uint8)[:, None, None, None]
+    return invert_from(images, (256 - level * 256 // 10).to(torch.uint8)[:, None, None, None])
+
+
+def invert_from(images: Tensor, threshold: Tensor | int) -> Tensor:
+    """Invert the values from the threshold on."""
     return images ^ ((images >= threshold).to(torch.uint8) * 255)
 
 
 def brightness(images: Tensor, level: Tensor) -> Tensor:
     """Towards black."""
-    return (images * _factor(level)).to(torch.uint8)
+    return enhance.brightness(images, _factor(level))
 
 
 def colour(images: Tensor, level: Tensor) -> Tensor:
     """Towards grey; one channel has no colour to lose."""
-    return images if images.shape[1] == 1 else _blend(_grey(images), images, level)
+    return enhance.saturation(images, _factor(level))
 
 
 def contrast(images: Tensor, level: Tensor) -> Tensor:
     """Towards the mean grey, rounded."""
-    mean = _grey(images).mean((1, 2, 3), keepdim=True, dtype=torch.float64)
-    return _blend((mean + 0.5).floor().float(), images, level)
+    return enhance.contrast(images, _factor(level))
 
 
 def sharpness(images: Tensor, level: Tensor) -> Tensor:
@@ -66,22 +70,9 @@ def sharpness(images: Tensor, level: Tensor) -> Tensor:
     rows = smooth[:, :, :-2] + smooth[:, :, 1:-1] + smooth[:, :, 2:]
     total = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:] + 4 * smooth[:, :, 1:-1, 1:-1]
     smooth[:, :, 1:-1, 1:-1] = (total / 13 + 0.5).floor()
-    return _blend(smooth, images, level)
+    return enhance.blend(smooth, images, _factor(level))
 
 
 def _factor(level: Tensor) -> Tensor:
     """0.05 + 0.9 level / 10, rounded to float32 only at the end, as Pillow gets it."""
-    return (0.05 + 0.9 * level.double() / 10).float()[:, None, None, None]
-
-
-def _blend(base: Tensor, images: Tensor, level: Tensor) -> Tensor:
-    """From `base` towards the images by the level's factor."""
-    return (images - base).mul_(_factor(level)).add_(base).to(torch.uint8)
-
-
-def _grey(images: Tensor) -> Tensor:
-    """Pillow's luma, 16-bit fixed point [n, 1, H, W]; its sums stay below 2^24 and are thus exact in float32."""
-    if images.shape[1] == 1:
-        return images.float()
-    red, green, blue = images.float()[:, :, None].unbind(1)
-    return (19595 * red + 38470 * green + 7471 * blue + 32768).mul_(2**-16).floor_()
+    return (0.05 + 0.9 * level.double() / 10).float()

@@ -16,7 +16,8 @@ class View(Protocol):
         """How many U[0, 1) numbers each image takes."""
 
     def __call__(self, images: Tensor, u: Tensor) -> Tensor:
-        """images [B, C, H, W], u [B, draws] float32 on the same device -> images of the same shape and type."""
+        """images [B, C, H, W], u [B, draws] float32 on the same device -> images of the same number,
+        channels and type; a view that crops may change their height and width, to the same for all of them."""
 
 
 @dataclass(frozen=True)

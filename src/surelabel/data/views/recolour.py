@@ -1,0 +1,50 @@
+"""Three changes of colour without a draw, each equal to Pillow's."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from surelabel.data.views import colour
+from surelabel.data.views.enhance import luma
+from surelabel.data.views.pixels import check_bytes
+from surelabel.errors import UserError
+
+
+@dataclass(frozen=True)
+class Solarize:
+    """Invert the values from the threshold on."""
+
+    threshold: int = 128
+    draws: ClassVar[int] = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.threshold <= 255:
+            raise UserError(f"{self} is not possible: threshold must be from 0 to 255")
+
+    def __call__(self, images: Tensor, u: Tensor) -> Tensor:
+        check_bytes(images, "Solarize")
+        return colour.invert_from(images, self.threshold)
+
+
+@dataclass(frozen=True)
+class Equalize:
+    """Make each channel's histogram as flat as a table of its 256 values allows."""
+
+    draws: ClassVar[int] = 0
+
+    def __call__(self, images: Tensor, u: Tensor) -> Tensor:
+        check_bytes(images, "Equalize")
+        return colour.equalize(images, level=u)  # which it does not read
+
+
+@dataclass(frozen=True)
+class Grey:
+    """Pillow's luma in every channel."""
+
+    draws: ClassVar[int] = 0
+
+    def __call__(self, images: Tensor, u: Tensor) -> Tensor:
+        check_bytes(images, "Grey")
+        return luma(images).to(torch.uint8).repeat(1, images.shape[1], 1, 1)

@@ -1,0 +1,38 @@
+import numpy as np
+import pytest
+import torch
+from PIL import ImageOps
+
+from surelabel.data.views import Equalize, Grey, Solarize
+from surelabel.errors import UserError
+from tests.data.views.photographs import crops
+from tests.data.views.pillow_policy import from_pillow, to_pillow
+
+PILLOW = {
+    Solarize(): ImageOps.solarize,
+    Solarize(0): lambda image: ImageOps.solarize(image, 0),
+    Solarize(255): lambda image: ImageOps.solarize(image, 255),
+    Equalize(): ImageOps.equalize,
+    Grey(): lambda image: image.convert("L").convert(image.mode),
+}
+
+
+@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28), (3, 24, 40), (3, 1, 1)])
+@pytest.mark.parametrize("view", PILLOW, ids=str)
+def test_equals_pillow(view, shape):
+    images = crops(60, *shape)
+    views = view(torch.from_numpy(images), torch.empty(60, 0)).numpy()
+    np.testing.assert_array_equal(views, np.stack([from_pillow(PILLOW[view](to_pillow(image))) for image in images]))
+
+
+@pytest.mark.parametrize(("channels", "dtype"), [(3, torch.float32), (4, torch.uint8)])
+@pytest.mark.parametrize("view", [Solarize(), Equalize(), Grey()], ids=str)
+def test_images_that_it_cannot_treat_are_refused(view, channels, dtype):
+    with pytest.raises(UserError, match=f"the view {type(view).__name__} needs uint8 images with 1 or 3 channels"):
+        view(torch.zeros(1, channels, 8, 8, dtype=dtype), torch.empty(1, 0))
+
+
+@pytest.mark.parametrize("threshold", [-1, 256])
+def test_impossible_settings_are_refused(threshold):
+    with pytest.raises(UserError, match="threshold must be from 0 to 255"):
+        Solarize(threshold)

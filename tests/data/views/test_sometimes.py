@@ -1,0 +1,52 @@
+import pytest
+import torch
+from scipy.stats import binomtest
+
+from surelabel.data.views import Flip, FlipCrop, Identity, ResizedCrop, Solarize, Sometimes
+from surelabel.errors import UserError
+from surelabel.randomness import uniforms
+from tests.data.views.photographs import crops
+
+IMAGES = torch.from_numpy(crops(50, 3, 16, 16))
+
+
+class Counting(Identity):
+    def __call__(self, images, u):
+        self.__class__.seen = len(images)
+        return images
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.3, 1.0])
+def test_drawn_images_are_viewed_with_draws_of_their_own_and_the_others_kept(probability):
+    view = Sometimes(probability, FlipCrop())
+    assert view.draws == 4
+    u = torch.from_numpy(uniforms(0, "test", 0, 50, 4))
+    drawn = u[:, :1, None, None] < probability
+    assert torch.equal(view(IMAGES, u), torch.where(drawn, FlipCrop()(IMAGES, u[:, 1:]), IMAGES))
+
+
+def test_only_the_drawn_images_are_computed():
+    u = torch.from_numpy(uniforms(0, "test", 0, 50, 1))
+    Sometimes(0.3, Counting())(IMAGES, u)
+    assert Counting.seen == (u < 0.3).sum()
+
+
+def test_the_share_is_the_probability():
+    # Wrong once in a thousand seeds, and the seed is fixed.
+    black = torch.zeros(20000, 1, 1, 1, dtype=torch.uint8)
+    views = Sometimes(0.2, Solarize(0))(black, torch.from_numpy(uniforms(0, "test", 0, 20000, 1)))
+    assert binomtest(int((views == 255).sum()), 20000, 0.2).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("probability", [0, 1])
+def test_refusals_do_not_depend_on_what_is_drawn(probability):
+    with pytest.raises(UserError, match="must not change their height and width"):
+        Sometimes(probability, ResizedCrop(8, (0.5, 1)))(IMAGES, torch.zeros(50, 23))
+    with pytest.raises(UserError, match="uint8"):
+        Sometimes(probability, Solarize())(IMAGES.float(), torch.zeros(50, 1))
+
+
+@pytest.mark.parametrize("probability", [-0.1, 1.1, float("nan")])
+def test_impossible_settings_are_refused(probability):
+    with pytest.raises(UserError, match="probability must be from 0 to 1"):
+        Sometimes(probability, Flip())
