@@ -19,7 +19,8 @@ def run() -> list[Row]:
     torch.set_num_threads(1)
     try:
         images = photographs.crops(IMAGES, 3, 32, 32)
-        return [*_rows(images), *paws_rows(images[:PAWS_IMAGES])]
+        paws = [row for name, crop in PAWS_CROPS.items() for row in paws_rows(name, *crop, images[:PAWS_IMAGES])]
+        return [*_rows(images), *paws]
     finally:
         torch.set_num_threads(threads)
 
@@ -43,22 +44,20 @@ def _rows(images: NDArray[np.uint8]) -> list[Row]:
     return [*speeds, Row("strong view, times as fast as Pillow per image", ratio, "x", "at least 3")]
 
 
-def paws_rows(images: NDArray[np.uint8]) -> list[Row]:
-    """PAWS's view of small images [B, C, H, W], the two large crops' and the six small ones'."""
-    batch, rows = torch.from_numpy(images), []
-    for name, (size, scale) in PAWS_CROPS.items():
-        view = paws_view(size, scale, "small")
-        draws = uniforms(0, name, 0, len(images), view.draws)
-        tensor = torch.from_numpy(draws)
-        seconds = interleaved(
-            {
-                "Pillow": lambda size=size, scale=scale, draws=draws: [
-                    pillow_paws.small(image, u, size, scale) for image, u in zip(images, draws, strict=True)
-                ],
-                "batched": lambda view=view, tensor=tensor: view(batch, tensor),
-            }
-        )
-        what = f"PAWS {name} crop, {len(images)} x 3x32x32 to {size}x{size}"
-        rows += [Row(f"{what}, {who}", len(images) / time, "images/s") for who, time in seconds.items()]
-        rows.append(Row(f"{what}, times as fast as Pillow per image", seconds["Pillow"] / seconds["batched"], "x"))
-    return rows
+def paws_rows(name: str, size: int, scale: tuple[float, float], images: NDArray[np.uint8]) -> list[Row]:
+    """PAWS's view of small images [B, C, H, W]."""
+    batch, view = torch.from_numpy(images), paws_view(size, scale, "small")
+    draws = uniforms(0, name, 0, len(images), view.draws)
+    tensor = torch.from_numpy(draws)
+    seconds = interleaved(
+        {
+            "Pillow": lambda: [
+                pillow_paws.small(image, u, size, scale) for image, u in zip(images, draws, strict=True)
+            ],
+            "batched": lambda: view(batch, tensor),
+        }
+    )
+    what = f"PAWS {name} crop, {len(images)} x 3x32x32 to {size}x{size}"
+    speeds = [Row(f"{what}, {who}", len(images) / time, "images/s") for who, time in seconds.items()]
+    ratio = seconds["Pillow"] / seconds["batched"]
+    return [*speeds, Row(f"PAWS {name} crop, times as fast as Pillow per image", ratio, "x")]

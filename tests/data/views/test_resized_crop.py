@@ -63,8 +63,8 @@ def test_the_box_is_a_plain_loops_and_lies_inside(draws, height, width, scale, r
 
 @pytest.mark.parametrize(("height", "width"), [(32, 32), (96, 64), (20, 90)])
 @pytest.mark.parametrize("scale", [(0.3, 0.75), (0.75, 1.0)])
-def test_areas_ratios_and_places_are_distributed_as_one_by_one_trials_are(height, width, scale):
-    """Against a sampler that draws anew for each try, from another generator."""
+def test_areas_ratios_and_places_are_distributed_in_a_plain_loop_of_tries(height, width, scale):
+    """Against a plain loop over images and tries, fed by another generator."""
     rows = 6000
     u = torch.from_numpy(uniforms(7, "test", height, rows, 22))
     top, left, h, w = (part.numpy() for part in ResizedCrop(None, scale).boxes(height, width, u))

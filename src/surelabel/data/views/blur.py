@@ -15,8 +15,8 @@ from surelabel.errors import UserError
 class Blur:
     """Blur by a Gaussian whose standard deviation in pixels is uniform in `sigma`; the border's pixels repeat outside.
 
-    The kernel reaches four times the largest deviation. Pillow's GaussianBlur of that radius, which PAWS's own code uses,
-    approximates it by three box blurs: on small photographs 0.4 grey levels away in the mean, and 19 at most.
+    The kernel reaches four times the largest deviation. PAWS's own code uses Pillow's GaussianBlur, which approximates
+    it by three box blurs: on small photographs 0.4 grey levels away in the mean, and 19 at most.
     """
 
     sigma: tuple[float, float] = (0.1, 2.0)

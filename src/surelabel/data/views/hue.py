@@ -1,6 +1,7 @@
 """Turning the colour wheel, equal to Pillow's way through the mode HSV, which keeps hue and saturation in a byte each.
 
-A byte of hue is up to 6 grey levels, and so much the result differs from that of unrounded arithmetic.
+A 255th of a turn is up to 6 grey levels. Unrounded arithmetic is up to three of them away: the hue and the shift are
+cut to bytes, and bytes go round at 256.
 """
 
 from functools import lru_cache
