@@ -9,7 +9,7 @@ import torch
 from bench.step import RUN, noise_data, whole_step
 from bench.timing import Row, interleaved
 from surelabel.heads import Bayesian, BayesianHead, LinearHead, Sampling
-from surelabel.methods.selftraining import PriorLoss
+from surelabel.methods.prior import PriorLoss
 from surelabel.randomness import generator
 from surelabel.select import Confidence, Select, Uncertainty
 
