@@ -56,7 +56,7 @@ class MultiCropLoader:
     def _support(self, step: int) -> NDArray[np.int64]:
         """As many labelled images of each class: in turn, or, where a class has too few labels, with replacement."""
         count = min(self.classes or len(self._members), len(self._members))
-        chosen = np.sort(sample_order(self.seed, "support classes", step, count, len(self._members)))
+        chosen = np.sort(generator(self.seed, "support classes", step).permutation(len(self._members))[:count])
         return np.concatenate([self._of_class(int(number), step) for number in chosen])
 
     def _of_class(self, number: int, step: int) -> NDArray[np.int64]:
