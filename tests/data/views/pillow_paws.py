@@ -36,7 +36,7 @@ def box(
 
 def resized_crop(image: Image.Image, u: Sequence[float], size: int | None, scale: tuple[float, float]) -> Image.Image:
     shape = image.size if size is None else (size, size)
-    return image.resize(shape, Image.Resampling.BILINEAR, box(*image.size, u, scale))
+    return image.crop(box(*image.size, u, scale)).resize(shape, Image.Resampling.BILINEAR)
 
 
 def shift_hue(image: Image.Image, share: float) -> Image.Image:
@@ -63,19 +63,19 @@ def jitter(image: Image.Image, u: Sequence[float], strength: float) -> Image.Ima
 
 
 def after_crop(image: Image.Image, u: Sequence[float]) -> Image.Image:
-    """What follows the crop of a small image, from 9 draws."""
+    """What follows the crop of a small image, from 10 draws."""
     if u[0] < 0.5:
         image = ImageOps.mirror(image)
     if u[1] < 0.8:
         image = jitter(image, u[2:7], 0.5)
     if u[7] < 0.2:
-        image = ImageOps.solarize(image)
-    return ImageOps.equalize(image) if u[8] < 0.2 else image
+        image = ImageOps.solarize(image, 1 + math.floor(u[8] * 256))
+    return ImageOps.equalize(image) if u[9] < 0.2 else image
 
 
 def small(
     image: NDArray[np.uint8], u: NDArray[np.float32], size: int | None, scale: tuple[float, float]
 ) -> NDArray[np.uint8]:
-    """The whole view of one small image [C, H, W] from its 31 draws."""
+    """The whole view of one small image [C, H, W] from its 32 draws."""
     draws = u.tolist()
     return from_pillow(after_crop(resized_crop(to_pillow(image), draws[:22], size, scale), draws[22:]))

@@ -9,7 +9,7 @@ from tests.data.views.photographs import crops
 from tests.data.views.pillow_policy import from_pillow, to_pillow
 
 PILLOW = {
-    Solarize(): ImageOps.solarize,
+    Solarize(128): ImageOps.solarize,
     Solarize(0): lambda image: ImageOps.solarize(image, 0),
     Solarize(255): lambda image: ImageOps.solarize(image, 255),
     Equalize(): ImageOps.equalize,
@@ -23,6 +23,16 @@ def test_equals_pillow(view, shape):
     images = crops(60, *shape)
     views = view(torch.from_numpy(images), torch.empty(60, 0)).numpy()
     np.testing.assert_array_equal(views, np.stack([from_pillow(PILLOW[view](to_pillow(image))) for image in images]))
+
+
+def test_a_drawn_threshold_inverts_as_pillow_does_from_one_to_nothing():
+    images = crops(60, 3, 32, 32)
+    u = torch.linspace(0, 1, 60).clamp(max=1 - 2**-24)[:, None]
+    views = Solarize()(torch.from_numpy(images), u).numpy()
+    for image, view, draw in zip(images, views, u[:, 0].tolist(), strict=True):
+        threshold = 1 + int(draw * 256)
+        np.testing.assert_array_equal(view, from_pillow(ImageOps.solarize(to_pillow(image), threshold)))
+    np.testing.assert_array_equal(views[-1], images[-1])
 
 
 @pytest.mark.parametrize(("channels", "dtype"), [(3, torch.float32), (4, torch.uint8)])

@@ -1,4 +1,4 @@
-"""Three changes of colour without a draw, each equal to Pillow's."""
+"""Three changes of colour, each equal to Pillow's."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,24 +8,28 @@ from torch import Tensor
 
 from surelabel.data.views import colour
 from surelabel.data.views.enhance import luma
-from surelabel.data.views.pixels import check_bytes
+from surelabel.data.views.pixels import check_bytes, whole_number
 from surelabel.errors import UserError
 
 
 @dataclass(frozen=True)
 class Solarize:
-    """Invert the values from the threshold on."""
+    """Invert the values from a threshold on, which is drawn from 1 .. 256 for each image unless it is given."""
 
-    threshold: int = 128
-    draws: ClassVar[int] = 0
+    threshold: int | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.threshold <= 255:
+        if self.threshold is not None and not 0 <= self.threshold <= 255:
             raise UserError(f"{self} is not possible: threshold must be from 0 to 255")
+
+    @property
+    def draws(self) -> int:
+        return 1 if self.threshold is None else 0
 
     def __call__(self, images: Tensor, u: Tensor) -> Tensor:
         check_bytes(images, "Solarize")
-        return colour.invert_from(images, self.threshold)
+        drawn = 1 + whole_number(u, 256)[:, :, None, None] if self.threshold is None else self.threshold
+        return colour.invert_from(images, drawn)
 
 
 @dataclass(frozen=True)
