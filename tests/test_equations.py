@@ -1,4 +1,5 @@
 import json
+import math
 from fractions import Fraction
 from itertools import pairwise, permutations
 
@@ -279,3 +280,43 @@ def test_scores_do_not_depend_on_the_order_of_samples_and_stay_in_range(case, ra
         value = getattr(equations, score)(probs, labels).item()
         assert value == pytest.approx(getattr(equations, score)(probs[order], labels[order]).item(), abs=1e-12)
         assert 0 <= value <= {"nll": 36.05, "brier": 2}.get(score, 1) + 1e-12
+
+
+def test_smoothed_labels_share_their_rest_among_the_classes_that_occur():
+    smooth = equations.smooth_labels(torch.tensor([0, 2, 2]), 4, 0.1)
+    expected = [[0.95, 0, 0.05, 0], [0.05, 0, 0.95, 0], [0.05, 0, 0.95, 0]]
+    torch.testing.assert_close(smooth, torch.tensor(expected, dtype=torch.float64))
+
+
+@given(st.integers(0, 2**31), st.floats(0.03, 1.0))
+def test_soft_nearest_neighbours_are_a_distribution_and_a_plain_loop(seed, temperature):
+    torch.manual_seed(seed)
+    z, support = torch.randn(3, 5, dtype=torch.float64), torch.randn(6, 5, dtype=torch.float64)
+    labels = torch.rand(6, 4, dtype=torch.float64)
+    labels /= labels.sum(1, keepdim=True)
+    probs = equations.soft_nearest_neighbours(z, support, labels, temperature)
+    for n in range(3):
+        weights = [math.exp(float(z[n] @ s / z[n].norm() / s.norm()) / temperature) for s in support]
+        expected = sum(w * y for w, y in zip(weights, labels, strict=True)) / sum(weights)
+        torch.testing.assert_close(probs[n], expected)
+    torch.testing.assert_close(probs.sum(1), torch.ones(3, dtype=torch.float64))
+
+
+def test_soft_cross_entropy_is_that_of_torch_and_forgives_a_class_that_is_nowhere():
+    logits = torch.randn(5, 4, dtype=torch.float64)
+    target = torch.rand(5, 4, dtype=torch.float64).softmax(-1)
+    found = equations.soft_cross_entropy(logits.softmax(-1), target)
+    torch.testing.assert_close(found, torch.nn.functional.cross_entropy(logits, target, reduction="none"))
+    probs = torch.tensor([[0.25, 0.75, 0.0]], requires_grad=True)
+    loss = equations.soft_cross_entropy(probs, torch.tensor([[0.5, 0.5, 0.0]])).sum()
+    loss.backward()
+    assert loss.item() == pytest.approx(-0.5 * math.log(0.25) - 0.5 * math.log(0.75))
+    assert torch.isfinite(probs.grad).all()
+
+
+def test_the_entropy_of_the_mean_is_that_of_torch_distributions():
+    probs = torch.rand(7, 4, dtype=torch.float64).softmax(-1)
+    expected = torch.distributions.Categorical(probs.mean(0)).entropy()
+    torch.testing.assert_close(equations.mean_entropy(probs), expected)
+    assert equations.mean_entropy(torch.eye(4)).item() == pytest.approx(math.log(4))
+    assert equations.mean_entropy(torch.eye(4)[:1]).item() == 0

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import torch
 
+from surelabel import build
+from surelabel.cli import main
 from surelabel.display import Display
 from surelabel.errors import UserError
-from surelabel.fit import evaluate_run, fit
+from surelabel.fit import evaluate_run, fit, start_from
 from surelabel.runfolder import RunFolder
 from surelabel.settings import to_yaml
 from surelabel.signals import Stopped
@@ -31,8 +33,9 @@ def test_the_folder_holds_all_that_the_run_was(tiny):
     assert {"python", "surelabel", "commit", "threads"} <= set(environment)
 
 
-def test_evaluating_again_gives_the_figures_of_the_run(tiny):
-    folder = fit(tiny)
+@pytest.mark.parametrize("method", ["fixmatch", "bam-uda+ema", "paws", "bam-paws+swa"])
+def test_evaluating_again_gives_the_figures_of_the_run(tiny, method):
+    folder = fit(replace(tiny, method=method))
     stored = json.loads((folder.path / "result.json").read_text())
     again = evaluate_run(folder.path)
     assert again["averaged"] == pytest.approx(stored["averaged"], abs=1e-6)
@@ -187,7 +190,7 @@ def test_without_git_a_run_has_no_commit(tiny, monkeypatch):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize(("method", "step"), [("fixmatch", 2), ("uda", 7), ("supervised", 12)])
+@pytest.mark.parametrize(("method", "step"), [("fixmatch", 2), ("uda", 7), ("supervised", 12), ("paws+ema", 6), ("bam-paws+swa", 7)])
 def test_a_run_stopped_at_any_step_ends_as_one_that_was_not(tiny, tmp_path, monkeypatch, number, method, step):
     """Between evaluations, at one, and at the end: the sums since the last evaluation are part of the state."""
     whole = fit(replace(tiny, method=method, out=str(tmp_path / "whole")))
@@ -208,3 +211,35 @@ def test_a_run_stopped_at_any_step_ends_as_one_that_was_not(tiny, tmp_path, monk
     resumed = fit(run, resume=True)
     for name in ("weights.safetensors", "weights-raw.safetensors", "metrics.jsonl", "result.json"):
         assert (whole.path / name).read_bytes() == (resumed.path / name).read_bytes(), name
+
+
+def test_a_run_can_start_from_the_backbone_of_another(tiny, tmp_path):
+    first = fit(replace(tiny, method="paws"))
+    later = replace(tiny, method="supervised", init=str(first.path), out=str(tmp_path / "later"), steps=1)
+    network = build.build_network(later, first.task())
+    start_from(network, first.path)
+    stored = {name: tensor for name, tensor in first.weights().items() if name.startswith("backbone.")}
+    assert stored
+    assert all(torch.equal(tensor, network.state_dict()[name]) for name, tensor in stored.items())
+    assert fit(later).path.exists()
+    with pytest.raises(UserError, match="network is another one"):
+        fit(replace(later, network=replace(later.network, name="wrn-16-1"), out=str(tmp_path / "other")))
+    assert not (tmp_path / "other").exists()
+
+
+def test_finetuning_teaches_a_linear_head_by_the_labels_of_the_run(tiny, capsys):
+    first = fit(replace(tiny, method="paws", steps=40))
+    assert main(["finetune", str(first.path), "--optimizer.lr", "0.05"]) == 0
+    tuned = RunFolder(f"{first.path}-finetuned")
+    assert np.array_equal(tuned.labelled(), first.labelled())
+    run = tuned.run()
+    assert (run.method, run.steps, run.batch.labelled, run.optimizer.lr) == ("supervised", 50, 40, 0.05)
+    result = json.loads((tuned.path / "result.json").read_text())
+    assert result["averaged"] == result["raw"]
+    assert result["averaged"]["accuracy"] > 0.5
+    capsys.readouterr()
+    assert main(["finetune", str(first.path), "--method", "uda"]) == 2
+    assert "--method has no place" in capsys.readouterr().err
+    assert main(["finetune", str(first.path.parent)]) == 2
+    assert "is not a run folder" in capsys.readouterr().err
+    assert main(["finetune", "--help"]) == 0

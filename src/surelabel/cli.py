@@ -6,10 +6,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from surelabel import __version__
 from surelabel.errors import UserError, closest
+
+if TYPE_CHECKING:
+    from surelabel.fit_options import Options
 
 DESCRIPTION = "Train a classifier from a few labels and many unlabelled samples, with a confidence worth trusting."
 
@@ -52,7 +55,16 @@ def _help() -> str:
 def _fit(arguments: list[str]) -> int:
     from surelabel.fit_options import read_options
 
-    options = read_options(arguments)
+    return _run(read_options(arguments))
+
+
+def _finetune(arguments: list[str]) -> int:
+    from surelabel.fit_options import finetune_options
+
+    return _run(finetune_options(arguments))
+
+
+def _run(options: "Options | None") -> int:
     if options is None:
         return 0
     from surelabel.fit import fit
@@ -106,12 +118,13 @@ def _predict(arguments: list[str]) -> int:
 
 def _recipes(arguments: list[str]) -> int:
     _parse("recipes", "The recipes: the paper's benchmarks, for each method.", [], arguments)
-    from surelabel.config import METHODS
+    from surelabel.config import METHODS, TEACHERS
     from surelabel.recipes import BENCHMARKS, SIZES
 
     print(f"surelabel fit --recipe [METHOD-]BENCHMARK --size {'|'.join(SIZES)}\n")
     print("benchmarks: " + ", ".join(BENCHMARKS))
     print("methods:    " + ", ".join(METHODS))
+    print("            each also with +" + " or +".join(TEACHERS) + ": an averaged network makes the pseudo-labels")
     return 0
 
 
@@ -133,6 +146,7 @@ def _data(arguments: list[str]) -> int:
 
 COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "fit": (_fit, "train a classifier, and evaluate it"),
+    "finetune": (_finetune, "teach a linear head on a run's backbone by the same labels"),
     "evaluate": (_evaluate, "the figures of a finished run"),
     "predict": (_predict, "classes and confidences for new images, as CSV"),
     "recipes": (_recipes, "the settings of the paper's benchmarks"),

@@ -2,13 +2,14 @@
 
 import dataclasses
 import difflib
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from surelabel.config import Run, Selection
 from surelabel.errors import UserError, closest
-from surelabel.recipes import RELEASED, SIZES, parse, recipe
+from surelabel.recipes import RELEASED, SIZES, finetune, parse, recipe
 from surelabel.settings import (
     check_key,
     flatten,
@@ -24,6 +25,13 @@ from surelabel.settings import (
 
 DESCRIPTION = """Train a classifier. --method, --data, --labels and --size choose a recipe, which sets everything else;
 a --config file and any option below change it."""
+
+FINETUNE = """usage: surelabel finetune RUN [--SETTING VALUE ...]
+
+Teach a linear head, and the backbone of RUN under it, by RUN's labels: 50 passes over them, SGD with learning rate 0.02
+falling to zero. For PAWS, whose representations have no classifier of their own. The result is a run folder,
+RUN-finetuned unless --out names another; any setting of `surelabel fit` can be changed, such as --steps or
+--optimizer.lr."""
 
 # Options that are not settings of the run itself.
 EXTRA = {
@@ -61,6 +69,28 @@ def read_options(arguments: list[str]) -> Options | None:
         print(to_yaml(options.run), end="")
         return None
     return options
+
+
+def finetune_options(arguments: list[str]) -> Options | None:
+    """RUN and the settings to change, as options of `surelabel finetune`."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(FINETUNE)
+        return None
+    folder, *rest = arguments
+    given = split(rest)
+    if refused := set(given) & (set(EXTRA) | {"method", "init", "data", "labels", "seed"}):
+        raise UserError(
+            f"surelabel finetune takes the labels and the network of {folder}: --{min(refused)} has no place"
+        )
+    if not (Path(folder) / "config.yaml").is_file():
+        raise UserError(f"{folder} is not a run folder: it has no config.yaml")
+    try:
+        labelled = len(json.loads((Path(folder) / "split.json").read_text(encoding="utf-8"))["labelled"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"cannot read {Path(folder) / 'split.json'}: {error!r}") from error
+    run = _parsed(finetune(read_run(Path(folder) / "config.yaml"), folder, labelled), given)
+    _refuse_unused(run, given)
+    return Options(run, resume=False)
 
 
 def split(arguments: list[str]) -> dict[str, str]:

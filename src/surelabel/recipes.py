@@ -116,7 +116,11 @@ def _laptop(method: str, data: str, labels: int | str) -> Run:
     if data == "phc":
         network = replace(run.network, padding="circular")
         head = Head(kl_warmup=1 / 6)  # 50 of the paper's 300 epochs
-        return replace(run, steps=800, batch=Batch(64, 1), network=network, views=_periodic(), head=head)
+        run = replace(run, steps=800, batch=Batch(64, 1), network=network, views=_periodic(), head=head)
+        if run.selection.quantile is not None:
+            # After so few epochs, nine tenths of the pool (the paper's Q) hold too many wrong pseudo-labels.
+            run = replace(run, selection=replace(run.selection, quantile=0.5))
+        return run
     return run
 
 
@@ -181,6 +185,30 @@ def _laptop_paws(method: str, data: str, labels: int | str) -> Run:
     if data == "phc":
         return replace(run, paws=_periodic_paws(replace(run.paws, unlabelled=64, per_class=8)))
     return replace(run, paws=replace(run.paws, small_size=16)) if data.endswith("mnist") else run
+
+
+def finetune(run: Run, folder: str, labelled: int) -> Run:
+    """A linear head on a trained backbone, both taught by the labels: 50 passes over them, as PAWS does on ImageNet."""
+    batch = min(64, max(2, labelled))
+    periodic = "periodic" in (run.views.labelled, run.paws.view if run.base.endswith("paws") else None)
+    return Run(
+        method="supervised",
+        data=run.data,
+        data_dir=run.data_dir,
+        labels=run.labels,
+        seed=run.seed,
+        steps=50 * -(-labelled // batch),
+        out=f"{folder.rstrip('/')}-finetuned",
+        init=folder,
+        device=run.device,
+        threads=run.threads,
+        batch=Batch(batch),
+        network=run.network,
+        views=_periodic() if periodic else Views(),
+        optimizer=Optimizer(lr=0.02, weight_decay=0.0, schedule="warmup-cosine", end=0.0),
+        average=Average(decay=0.0),  # the network itself
+        evaluation=replace(run.evaluation, every=0.1),
+    )
 
 
 def _lars(lr: float, start: float, warmup: int) -> Optimizer:
