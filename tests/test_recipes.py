@@ -8,14 +8,14 @@ from surelabel.recipes import BENCHMARKS, SIZES, parse, recipe
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("benchmark", BENCHMARKS)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, "fixmatch+ema", "bam-uda+ema", "paws+ema", "paws+swa", "pseudo-label+swa"])
 def test_every_row_of_the_paper_has_a_valid_recipe(method, benchmark, size):
     named, data, labels = parse(f"{method}-{benchmark}")
     assert named == method
     run = validate(recipe(method, data, labels, size))
     assert (run.method, run.data, run.labels) == (method, data, labels)
-    if not method.endswith("paws"):
-        assert run.batch.ratio == (1 if "phc" in benchmark or method.endswith("pseudo-label") else 7)
+    if not run.base.endswith("paws"):
+        assert run.batch.ratio == (1 if "phc" in benchmark or run.base.endswith("pseudo-label") else 7)
 
 
 def test_the_method_may_be_left_out():
@@ -69,4 +69,5 @@ def test_the_quantile_is_the_papers_for_the_methods_that_have_one(benchmark, qua
     _, data, labels = parse(benchmark)
     for method in METHODS:
         asked = quantile if method in ("bam-pseudo-label", "bam-uda", "bam-fixmatch") else None
-        assert recipe(method, data, labels, "paper").selection.quantile == asked
+        for teacher in ("", "+ema", "+swa"):
+            assert recipe(method + teacher, data, labels, "paper").selection.quantile == asked

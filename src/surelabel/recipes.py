@@ -223,12 +223,13 @@ def _periodic_paws(settings: Paws) -> Paws:
 
 
 def _ratio(method: str) -> int:
-    return 1 if method.endswith("pseudo-label") else 7
+    return 1 if Run(method).base.endswith("pseudo-label") else 7
 
 
 def _quantile(method: str, data: str) -> float | None:
     """The paper's Q, for the methods that select by uncertainty."""
-    if not method.startswith("bam-") or method.endswith("no-sigma"):
+    base = Run(method).base
+    if not base.startswith("bam-") or base.endswith(("no-sigma", "paws")):
         return None
     return {"cifar100": 0.75, "phc": 0.9}.get(data, 0.95)
 
