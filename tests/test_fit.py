@@ -190,7 +190,9 @@ def test_without_git_a_run_has_no_commit(tiny, monkeypatch):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize(("method", "step"), [("fixmatch", 2), ("uda", 7), ("supervised", 12), ("paws+ema", 6), ("bam-paws+swa", 7)])
+@pytest.mark.parametrize(
+    ("method", "step"), [("fixmatch", 2), ("uda", 7), ("supervised", 12), ("paws+ema", 6), ("bam-paws+swa", 7)]
+)
 def test_a_run_stopped_at_any_step_ends_as_one_that_was_not(tiny, tmp_path, monkeypatch, number, method, step):
     """Between evaluations, at one, and at the end: the sums since the last evaluation are part of the state."""
     whole = fit(replace(tiny, method=method, out=str(tmp_path / "whole")))

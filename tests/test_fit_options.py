@@ -1,9 +1,11 @@
+import dataclasses
+
 import pytest
 
 from surelabel.config import Run
 from surelabel.errors import UserError
 from surelabel.fit_options import read_options, split
-from surelabel.settings import write_yaml
+from surelabel.settings import flatten, write_yaml
 
 
 def test_dashes_underscores_and_equals_signs_are_all_the_same():
@@ -38,6 +40,19 @@ def test_the_method_and_data_choose_the_recipe_wherever_they_are_given(tmp_path)
         (["--method", "supervised", "--weight", "2"], "--weight has no effect on this run"),
         (["--method", "pseudo-label", "--views.strong", "weak"], "--views.strong has no effect"),
         (["--forward", "joint", "--weak-norm", "batch"], "--weak_norm has no effect"),
+        (["--method", "paws", "--batch.labelled", "4"], "--batch.labelled has no effect"),
+        (["--method", "paws", "--selection.quantile", "0.4"], "--selection.quantile has no effect"),
+        (["--method", "paws", "--average.decay", "0.4"], "--average.decay has no effect"),
+        (["--method", "paws", "--head.samples", "4"], "--head.samples has no effect"),
+        (["--method", "bam-paws", "--head.lr", "0.4"], "--head.lr has no effect"),
+        (["--method", "uda", "--paws.smalls", "4"], "--paws.smalls has no effect"),
+        (["--method", "uda", "--teacher.gamma", "0.4"], "--teacher.gamma has no effect"),
+        (["--method", "uda+swa", "--teacher.gamma", "0.4"], "--teacher.gamma has no effect"),
+        (["--method", "uda+ema", "--teacher.onset", "0.4"], "--teacher.onset has no effect"),
+        (["--method", "uda+ema", "--forward", "joint"], "--forward has no effect"),
+        (["--method", "uda", "--optimizer.warmup", "4"], "--optimizer.warmup has no effect"),
+        (["--method", "uda+emo"], r"Did you mean 'uda\+ema'"),
+        (["--method", "paws+"], r"Did you mean 'paws"),
         (["steps"], "not an option"),
         (["--seed", "1", "--seed", "2"], "given twice"),
         (["--seed", "one"], "seed"),
@@ -95,3 +110,31 @@ def test_one_switch_follows_the_released_code_and_each_point_is_a_setting_of_its
     assert (own.head.kl, own.selection.statistic) == ("elbo", "std")
     paper = read_options(["--method", "bam-uda"]).run
     assert (paper.selection.statistic, paper.selection.previous, paper.head.kl) == ("variance", False, "elbo")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--method", "paws", "--paws.temperature", "0.03", "--target.temperature", "0.5", "--paws.me_max", "false"],
+        ["--method", "bam-paws+ema", "--head.samples", "4", "--head.kl_warmup", "0.9", "--teacher.schedule", "cosine"],
+        [
+            "--method",
+            "paws+swa",
+            "--data",
+            "cifar10",
+            "--labels",
+            "250",
+            "--teacher.onset",
+            "0.5",
+            "--paws.smalls",
+            "1",
+        ],
+        ["--method", "uda+ema", "--average.buffers", "copy", "--weak_norm", "running"],
+        ["--method", "supervised+swa", "--teacher.onset", "0.5"],
+    ],
+)
+def test_what_a_method_reads_can_be_set(arguments):
+    given = split(arguments)
+    stored = flatten(dataclasses.asdict(read_options(arguments).run))
+    for key, value in given.items():
+        assert str(stored[key]).lower() == value

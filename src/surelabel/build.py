@@ -236,7 +236,8 @@ def _multicrop(run: Run, data: DataSet, labelled: NDArray[np.int64], device: tor
     else:
         colours = COLOURS[settings.view]
         large = views.paws_view(None, (settings.large, 1), colours)
-        small = views.paws_view(settings.small_size, (settings.small_least, settings.small), colours)
+        size = settings.small_size or max(1, round(9 / 16 * min(data.train.shape[1:])))
+        small = views.paws_view(size, (settings.small_least, settings.small), colours)
     return MultiCropLoader(
         data.train, labelled, run.seed, settings.unlabelled, settings.per_class, device, large, large, small,
         settings.classes, settings.support_views, settings.smalls,

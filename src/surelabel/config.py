@@ -157,7 +157,7 @@ class Paws:
         smalls: how many small views
         small: the largest area of a small view; the least is small_least
         small_least: the least area of a small view
-        small_size: side of a small view in pixels
+        small_size: side of a small view in pixels; 9/16 of the image's shorter side when not given, which is 18 of 32
         temperature: of the similarities to the support (the paper's τ_p)
         smoothing: of the support's labels
         me_max: reward a mean prediction that is spread over the classes
@@ -174,7 +174,7 @@ class Paws:
     smalls: int = 6
     small: float = 0.75
     small_least: float = 0.3
-    small_size: int = 18
+    small_size: int | None = None
     temperature: float = 0.1
     smoothing: float = 0.1
     me_max: bool = True

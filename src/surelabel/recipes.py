@@ -68,13 +68,19 @@ def recipe(method: str = "fixmatch", data: str = "phc", labels: int | str = "10%
     """The run of a method on a data set, at one of the `SIZES`."""
     if size not in SIZES:
         raise UserError(f"there is no size {size!r}.{closest(size, SIZES)}")
+    by_neighbours = Run(method).base.endswith("paws")
+    if data == "imagenet" and not (by_neighbours and size == "paper"):
+        raise UserError(
+            "ImageNet has a recipe for paws and its variants at --size paper alone, as in the paper. "
+            "For other methods, or a part of ImageNet on a laptop, name its folder: --data FOLDER"
+        )
     makers: dict[tuple[str, bool], Callable[[str, str, int | str], Run]] = {
         ("laptop", False): _laptop,
         ("paper", False): _paper,
         ("laptop", True): _laptop_paws,
         ("paper", True): _paper_paws,
     }
-    return makers[size, Run(method).base.endswith("paws")](method, data, labels)
+    return makers[size, by_neighbours](method, data, labels)
 
 
 def _paper(method: str, data: str, labels: int | str) -> Run:
@@ -184,7 +190,7 @@ def _laptop_paws(method: str, data: str, labels: int | str) -> Run:
     )
     if data == "phc":
         return replace(run, paws=_periodic_paws(replace(run.paws, unlabelled=64, per_class=8)))
-    return replace(run, paws=replace(run.paws, small_size=16)) if data.endswith("mnist") else run
+    return run
 
 
 def finetune(run: Run, folder: str, labelled: int) -> Run:
