@@ -35,12 +35,12 @@ def fit(run: Run, resume: bool = False, console: Console | None = None) -> RunFo
         folder.refuse_other_data(task, build.fingerprint(data))
     labelled = folder.labelled() if resume else build.build_split(run, data)
     network = build.build_network(run, task, len(labelled))
-    if run.init is not None:
-        start_from(network, run.init)
     state = build.build_state(run, network, method)
     if resume:
         note = folder.load(state)
         console.print(note or f"Going on from step {state.step}", highlight=False, markup=False, soft_wrap=True)
+    if run.init is not None and state.step == 0:
+        start_from(network, run.init)
     loader = build.build_loader(run, data, labelled)
     loader(state.step)  # what the views cannot be applied to should fail before there is a folder
     if not resume:
