@@ -46,7 +46,7 @@ def _rows(images: NDArray[np.uint8]) -> list[Row]:
 
 def paws_rows(name: str, size: int, scale: tuple[float, float], images: NDArray[np.uint8]) -> list[Row]:
     """PAWS's view of small images [B, C, H, W]."""
-    batch, view = torch.from_numpy(images), paws_view(size, scale, "small")
+    batch, view = torch.from_numpy(images), paws_view(size, scale, "cifar")
     draws = uniforms(0, name, 0, len(images), view.draws)
     tensor = torch.from_numpy(draws)
     seconds = interleaved(

@@ -73,7 +73,6 @@ def test_the_average_is_not_trained_and_survives_saving():
     *_, network = networks(3)
     made = averaged(network, Moving(0.9, warm=True))
     assert not any(parameter.requires_grad for parameter in made.parameters())
-    assert not made.module.training
     made.update_parameters(network)
     other = averaged(copy.deepcopy(network), Moving(0.9, warm=True))
     other.load_state_dict(made.state_dict())

@@ -54,7 +54,7 @@ def test_the_bound_of_a_network_and_its_refusals(tiny, digits_data):
     assert found.theorem > kl / len(digits_data.train)
 
     point = build.build_network(build.resolve(tiny), build.task_of(digits_data))
-    with pytest.raises(UserError, match="Bayesian head"):
+    with pytest.raises(UserError, match="Bayesian classifier"):
         bound(point, digits_data.train, labelled, digits_data.test, 1.0)
     with pytest.raises(UserError, match="0 < δ < 1"):
         bound(network, digits_data.train, labelled, digits_data.test, 1.0, delta=2)

@@ -40,7 +40,7 @@ def test_settings_take_the_place_of_the_methods_own(tiny):
 def test_the_name_of_a_method_says_how_its_weights_are_averaged(tiny, digits_data, method, settings, rule):
     run = build.resolve(replace(tiny, method=method, teacher=Teacher(**settings)))
     assert build.averaging_rule(run) == rule
-    state = build.build_state(run, build.build_network(run, build.task_of(digits_data), 40), build.build_method(run))
+    state = build.build_state(run, build.build_network(run, build.task_of(digits_data)), build.build_method(run))
     assert (state.average is None) == (rule is None)
     assert (state.teacher is state.network) == ("+" not in method)
     assert (state.evaluated is state.network) == (rule is None)

@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from surelabel import build
+from surelabel import build, evaluate
 from surelabel.evaluate import NotFinite, fixed_part, known, predict, some
 
 
@@ -33,3 +35,23 @@ def test_the_part_of_the_test_set_is_the_same_at_every_evaluation_and_for_every_
     assert np.array_equal(part, fixed_part(digits_data.test, 100))
     assert np.array_equal(fixed_part(digits_data.test, None), known(digits_data.test))
     assert len(some(digits_data.test, 10**6)) == len(digits_data.test)
+
+
+@pytest.mark.parametrize("batch", [3, 100])
+def test_what_is_remembered_of_the_labels_is_each_image_with_its_class(tiny, digits_data, batch):
+    run = replace(tiny, method="paws")
+    network = build.build_network(run, build.task_of(digits_data)).train()
+    labelled = build.build_split(run, digits_data)
+    evaluate.remember(network, digits_data.train, labelled, batch)
+    assert network.training
+    network.eval()
+    index = np.arange(30, 40)
+    probs = evaluate.predict(network, digits_data.train, index, 4).probs
+    with torch.no_grad():
+        of = {i: network(torch.from_numpy(digits_data.train.images(np.array([i])))).outputs[0, -1] for i in labelled}
+        for row, n in zip(probs, index, strict=True):
+            z = network(torch.from_numpy(digits_data.train.images(np.array([n])))).outputs[0, -1]
+            votes = torch.zeros(10)
+            for i, support in of.items():
+                votes[digits_data.train.labels[i]] += (torch.cosine_similarity(z, support, dim=0) / 0.1).exp()
+            torch.testing.assert_close(row, votes / votes.sum(), rtol=1e-4, atol=1e-6)

@@ -18,6 +18,7 @@ from surelabel.fit import evaluate_run, fit, start_from
 from surelabel.runfolder import RunFolder
 from surelabel.settings import to_yaml
 from surelabel.signals import Stopped
+from tests.conftest import digits
 
 
 def test_the_folder_holds_all_that_the_run_was(tiny):
@@ -123,7 +124,7 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(tiny, capsys):
     newest.write_bytes(newest.read_bytes()[:-1000])
     fit(tiny, resume=True)
     said = capsys.readouterr().out.replace("\n", " ")
-    assert "checkpoint.pt cannot be read" in said
+    assert "checkpoint.pt is damaged: its checksum is wrong" in said
     assert "step 8" in said
     assert (folder.path / "weights.safetensors").read_bytes() == expected
 
@@ -229,6 +230,35 @@ def test_a_run_can_start_from_the_backbone_of_another(tiny, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
+def test_a_teacher_starts_from_that_backbone_too_and_the_threads_stay_the_runs_own(tiny, tmp_path, monkeypatch):
+    first = fit(replace(tiny, method="bam-uda", threads=2, steps=1))
+    seen = []
+
+    def remember(run, method, loader, state, *rest):
+        seen.append((state, torch.get_num_threads()))
+
+    monkeypatch.setattr("surelabel.fit._train", remember)
+    fit(replace(tiny, method="paws+ema", init=str(first.path), out=str(tmp_path / "later")))
+    (state, threads), stored = seen[0], first.weights()
+    assert threads == 1
+    for network in state.networks:
+        weights = network.state_dict()
+        assert all(torch.equal(stored[name], weights[name]) for name in weights if name.startswith("backbone."))
+
+
+def test_finetuning_refuses_data_that_have_changed(tiny, tmp_path, capsys):
+    data = tmp_path / "own.npz"
+    images, labels = digits()
+    np.savez(data, images=images, labels=labels)
+    first = fit(replace(tiny, method="paws", data=str(data)))
+    np.savez(data, images=images[::-1], labels=labels[::-1])
+    assert main(["finetune", str(first.path)]) == 2
+    assert "was begun with other data" in capsys.readouterr().err
+    np.savez(tmp_path / "moved.npz", images=images, labels=labels)
+    assert main(["finetune", str(first.path), "--data", str(tmp_path / "moved.npz")]) == 0
+    assert np.array_equal(RunFolder(f"{first.path}-finetuned").labelled(), first.labelled())
+
+
 def test_finetuning_teaches_a_linear_head_by_the_labels_of_the_run(tiny, capsys):
     first = fit(replace(tiny, method="paws", steps=40))
     assert main(["finetune", str(first.path), "--optimizer.lr", "0.05"]) == 0
@@ -240,6 +270,9 @@ def test_finetuning_teaches_a_linear_head_by_the_labels_of_the_run(tiny, capsys)
     assert result["averaged"] == result["raw"]
     assert result["averaged"]["accuracy"] > 0.5
     capsys.readouterr()
+    assert main(["finetune", str(first.path), "--help"]) == 0
+    assert main(["finetune", str(first.path), "--views.labelled", "week"]) == 2
+    assert "Did you mean 'weak'" in capsys.readouterr().err
     assert main(["finetune", str(first.path), "--method", "uda"]) == 2
     assert "--method has no place" in capsys.readouterr().err
     assert main(["finetune", str(first.path.parent)]) == 2

@@ -51,6 +51,9 @@ def test_the_method_and_data_choose_the_recipe_wherever_they_are_given(tmp_path)
         (["--method", "uda+ema", "--teacher.onset", "0.4"], "--teacher.onset has no effect"),
         (["--method", "uda+ema", "--forward", "joint"], "--forward has no effect"),
         (["--method", "uda", "--optimizer.warmup", "4"], "--optimizer.warmup has no effect"),
+        (["--method", "uda+ema", "--teacher.warmup", "0.4"], "--teacher.warmup has no effect"),
+        (["--method", "paws", "--paws.large", "0.4"], "--paws.large has no effect"),
+        (["--method", "paws", "--fidelity", "released"], "--fidelity has no effect"),
         (["--method", "uda+emo"], r"Did you mean 'uda\+ema'"),
         (["--method", "paws+"], r"Did you mean 'paws"),
         (["steps"], "not an option"),
@@ -60,7 +63,8 @@ def test_the_method_and_data_choose_the_recipe_wherever_they_are_given(tmp_path)
         (["--method", "fixmtach"], "Did you mean 'fixmatch'"),
         (["--size", "huge"], "no size 'huge'"),
         (["--resume", "nowhere"], "not a run folder"),
-        (["--resume", "nowhere", "--steps", "3"], "leave the other options out"),
+        (["--resume", "nowhere", "--steps", "3"], "cannot change --steps: the learning rate falls along a cosine"),
+        (["--resume", "nowhere", "--seed", "3"], "leave the other options out"),
         (["--resume", "nowhere", "--size", "paper"], "leave the other options out"),
     ],
 )
@@ -129,7 +133,7 @@ def test_one_switch_follows_the_released_code_and_each_point_is_a_setting_of_its
             "--paws.smalls",
             "1",
         ],
-        ["--method", "uda+ema", "--average.buffers", "copy", "--weak_norm", "running"],
+        ["--method", "uda+ema", "--average.buffers", "copy", "--weak_norm", "batch-kept"],
         ["--method", "supervised+swa", "--teacher.onset", "0.5"],
     ],
 )

@@ -37,6 +37,17 @@ def test_initial_weights_depend_on_the_seed_alone_and_leave_the_global_generator
     assert not torch.equal(first["head.weight"], other["head.weight"])
 
 
+def test_small_views_are_normalised_by_their_own_batch_and_move_no_running_statistics():
+    network = build.build_network(RUN, TASK).train()
+    alone, small_alone = copy.deepcopy(network), copy.deepcopy(network)
+    large, small = torch.rand(16, 3, 8, 8) * 50, torch.rand(12, 3, 4, 4) * 90
+    outputs = network([large, small]).outputs
+    torch.testing.assert_close(outputs[:16], alone(large).outputs)
+    torch.testing.assert_close(outputs[16:], small_alone(small).outputs)
+    mine, expected = network.state_dict(), alone.state_dict()
+    assert all(torch.equal(mine[key], expected[key]) for key in mine if "running" in key)
+
+
 @pytest.mark.parametrize("how", ["batch", "batch-kept", "running"])
 def test_a_pass_normalises_by_what_it_is_told_to_and_leaves_no_trace(how):
     network = build.build_network(RUN, TASK).train()

@@ -13,7 +13,7 @@ DRAWS = np.random.default_rng(0)  # which a prediction by neighbours does not re
 
 def make(bayesian=None, prediction_head=False):
     torch.manual_seed(0)
-    return Projection(12, 8, classes=3, labelled=5, temperature=0.1, bayesian=bayesian, prediction_head=prediction_head)
+    return Projection(12, 8, classes=3, temperature=0.1, bayesian=bayesian, prediction_head=prediction_head)
 
 
 def test_the_head_is_three_layers_with_norm_and_relu_twice():
@@ -32,7 +32,7 @@ def test_a_prediction_head_stands_behind_the_representation():
     out = head(torch.randn(4, 12))
     assert out.shape == (4, 2, 8)
     torch.testing.assert_close(out[:, 1], head.prediction_head(out[:, 0]))
-    assert head.prediction_head[0].out_features == 2
+    assert head.prediction_head[1].out_features == 2
 
 
 @torch.no_grad()

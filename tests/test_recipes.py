@@ -1,6 +1,6 @@
 import pytest
 
-from surelabel.config import METHODS, validate
+from surelabel.config import METHODS, steps_of, validate
 from surelabel.errors import UserError
 from surelabel.methods import METHODS as BUILT
 from surelabel.recipes import BENCHMARKS, SIZES, parse, recipe
@@ -20,6 +20,8 @@ def test_every_row_of_the_paper_has_a_valid_recipe(method, benchmark, size):
         return
     run = validate(recipe(method, data, labels, size))
     assert (run.method, run.data, run.labels) == (method, data, labels)
+    for duration in (run.head.kl_warmup, run.optimizer.warmup, run.teacher.onset, run.teacher.warmup):
+        assert steps_of(duration, run.steps) < run.steps
     if not run.base.endswith("paws"):
         assert run.batch.ratio == (1 if "phc" in benchmark or run.base.endswith("pseudo-label") else 7)
 
@@ -54,7 +56,13 @@ def test_the_constants_of_paws():
     natural = recipe("paws+ema", "imagenet", "10%", "paper")
     assert (natural.network.name, natural.paws.width, natural.paws.prediction_head) == ("resnet-50", 2048, True)
     assert (natural.teacher.schedule, natural.teacher.gamma) == ("cosine", 0.95)
-    assert natural.optimizer.lr * natural.optimizer.start == pytest.approx(0.3)
+    rate = natural.optimizer
+    assert (rate.lr * rate.start, rate.lr, rate.lr * rate.end) == pytest.approx((0.3, 6.4, 0.064))
+    assert (natural.steps, natural.paws.unlabelled) == (200 * 313, 64 * 64)
+    assert (natural.paws.classes, natural.paws.per_class, natural.paws.support_views) == (64 * 15, 6, 1)
+    assert (natural.paws.large, natural.paws.small_least, natural.paws.small, natural.paws.small_size) == (
+        0.14, 0.05, 0.14, 96,
+    )  # fmt: skip
     match = recipe("fixmatch+ema", "cifar10", 250, "paper").teacher
     assert (match.schedule, match.gamma) == ("cosine", 0.25)
 

@@ -12,6 +12,7 @@ from surelabel.errors import UserError
 from surelabel.fit import fit
 from surelabel.runfolder import RAW, RunFolder
 from surelabel.train import Health
+from tests.conftest import digits
 
 
 def rows(folder: RunFolder):
@@ -76,6 +77,14 @@ def test_a_loss_that_is_no_finite_number_is_told_with_its_step(tiny, digits_data
     with pytest.raises(UserError, match=rf"the loss became {bad} at step 8,.*smaller --optimizer\.lr"):
         for state.step, loss in ((7, 1.0), (8, bad), (9, 1.0), (10, 1.0)):
             health.note(torch.tensor(loss))
+
+
+@pytest.mark.parametrize("method", ["fixmatch", "paws"])
+def test_a_run_without_a_test_set_trains_and_saves(tiny, tmp_path, method):
+    images, labels = digits()
+    np.savez(tmp_path / "train.npz", images=images, labels=labels)
+    folder = fit(replace(tiny, method=method, data=str(tmp_path / "train.npz")))
+    assert (folder.path / "weights.safetensors").exists()
 
 
 def test_a_run_without_a_test_set_does_not_save_what_diverged(tiny, tmp_path):

@@ -67,14 +67,13 @@ def averaged(network: nn.Module, rule: Rule, buffers: Literal["copy", "average"]
     """A copy of the network that follows it by the rule at each `update_parameters`. The first update copies."""
 
     @torch.no_grad()
-    def average(averaged: Tensors, current: Tensors, _: Tensor | int) -> None:
+    def update(mean: Tensors, current: Tensors, _: Tensor | int) -> None:
         # Tensors come grouped by type. BatchNorm's count of batches, the one integer, has no average with a meaning.
-        if averaged[0].is_floating_point():
+        if mean[0].is_floating_point():
             updates = int(made.n_averaged)  # on the CPU; the one passed in would make us wait for the device
-            torch._foreach_lerp_(averaged, current, rule(updates))
+            torch._foreach_lerp_(mean, current, rule(updates))
         else:
-            torch._foreach_copy_(averaged, current)
+            torch._foreach_copy_(mean, current)
 
-    made = AveragedModel(network, multi_avg_fn=average, use_buffers=buffers == "average")
-    made.eval()
+    made = AveragedModel(network, multi_avg_fn=update, use_buffers=buffers == "average")
     return made.requires_grad_(False)

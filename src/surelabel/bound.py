@@ -64,7 +64,9 @@ def bound(
 ) -> Bound:
     """The bound of a network with a Bayesian head, on data whose pool has known classes."""
     if not isinstance(network.head, BayesianHead):
-        raise UserError("the bound is about a Bayesian head: evaluate a run of a bam- method")
+        raise UserError(
+            "the bound is about a Bayesian classifier: evaluate a run of bam-pseudo-label, -uda or -fixmatch"
+        )
     if (train.labels == UNLABELLED).any() or (test.labels == UNLABELLED).any():
         raise UserError("the bound needs the true classes of the whole pool, and of the test set")
     if not (0 < delta < 1 and variance >= 0):

@@ -4,7 +4,7 @@ import os
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from surelabel import datasets
 from surelabel.average import Cosine, Equal, Moving, Rising, Rule, averaged
 from surelabel.backbones import backbone
-from surelabel.config import Device, Run, steps_of
+from surelabel.config import Device, Run, WeakNorm, steps_of
 from surelabel.data import views
 from surelabel.data.loader import Loader
 from surelabel.data.multicrop import MultiCropLoader
@@ -34,9 +34,6 @@ from surelabel.select import Confidence, Select, Uncertainty
 from surelabel.state import TrainState
 from surelabel.targets import Hard, Sharpen
 from surelabel.types import Task
-
-# What paws.view calls the changes of colour.
-COLOURS: dict[str, Literal["small", "natural", "none"]] = {"cifar": "small", "imagenet": "natural", "crops": "none"}
 
 
 def resolve(run: Run) -> Run:
@@ -95,8 +92,14 @@ def build_method(run: Run, samples: int = 1) -> SelfTraining | Paws:
         prior=prior,
         # A teacher of its own cannot be part of the network's pass.
         forward="split" if run.teaches else run.forward or method.forward,
-        weak_norm=run.weak_norm or method.weak_norm,
+        weak_norm=_weak_norm(run, method.weak_norm),
     )
+
+
+def _weak_norm(run: Run, own: WeakNorm) -> WeakNorm:
+    """A teacher's running statistics are averages of the network's: its own passes must not move them."""
+    asked = run.weak_norm or own
+    return "batch-kept" if run.teaches and asked == "batch" else asked
 
 
 def _paws(run: Run, method: Paws) -> Paws:
@@ -159,24 +162,21 @@ def task_of(data: DataSet) -> Task:
     return Task(data.train.shape, data.classes, str(dtype), data.offset, data.scale)
 
 
-def build_network(run: Run, task: Task, labelled: int = 0) -> Network:
-    """A network whose initial weights are a function of the seed alone; the backbone's do not depend on the head.
-
-    `labelled` is how many labels there are, of which PAWS's head keeps the representations.
-    """
+def build_network(run: Run, task: Task) -> Network:
+    """A network whose initial weights are a function of the seed alone; the backbone's do not depend on the head."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(generator(run.seed, "weights").integers(2**63)))
         trunk = backbone(run.network, task.shape)
-        made = Network(trunk, _head(run, trunk.features, len(task.classes), labelled), task)
+        made = Network(trunk, _head(run, trunk.features, len(task.classes)), task)
     return made.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
-def _head(run: Run, features: int, classes: int, labelled: int) -> LinearHead | BayesianHead | Projection:
+def _head(run: Run, features: int, classes: int) -> LinearHead | BayesianHead | Projection:
     method = build_method(run)
     if isinstance(method, Paws):
         settings = run.paws
         return Projection(
-            features, settings.width, classes, labelled, settings.temperature, method.head, settings.prediction_head
+            features, settings.width, classes, settings.temperature, method.head, settings.prediction_head
         )
     return BayesianHead(features, classes, method.head) if method.head else LinearHead(features, classes)
 
@@ -234,10 +234,9 @@ def _multicrop(run: Run, data: DataSet, labelled: NDArray[np.int64], device: tor
             )
         large = small = views.named("periodic")
     else:
-        colours = COLOURS[settings.view]
-        large = views.paws_view(None, (settings.large, 1), colours)
+        large = views.paws_view(None, (settings.large, 1), settings.view)
         size = settings.small_size or max(1, round(9 / 16 * min(data.train.shape[1:])))
-        small = views.paws_view(size, (settings.small_least, settings.small), colours)
+        small = views.paws_view(size, (settings.small_least, settings.small), settings.view)
     return MultiCropLoader(
         data.train, labelled, run.seed, settings.unlabelled, settings.per_class, device, large, large, small,
         settings.classes, settings.support_views, settings.smalls,
@@ -268,4 +267,4 @@ def averaging_rule(run: Run) -> Rule | None:
         if teacher.schedule == "linear":
             return Rising(teacher.gamma, steps_of(teacher.warmup, run.steps))
         return Cosine(teacher.gamma, run.steps)
-    return None if run.base.endswith("paws") else Moving(run.average.decay, run.average.warm)
+    return None if run.by_neighbours else Moving(run.average.decay, run.average.warm)

@@ -61,10 +61,11 @@ def _fit(arguments: list[str]) -> int:
 def _finetune(arguments: list[str]) -> int:
     from surelabel.fit_options import finetune_options
 
-    return _run(finetune_options(arguments))
+    options = finetune_options(arguments)
+    return _run(options, labels_of=None if options is None else options.run.init)
 
 
-def _run(options: "Options | None") -> int:
+def _run(options: "Options | None", labels_of: str | None = None) -> int:
     if options is None:
         return 0
     from surelabel.fit import fit
@@ -72,7 +73,7 @@ def _run(options: "Options | None") -> int:
 
     folder = options.run.folder
     try:
-        fit(options.run, options.resume)
+        fit(options.run, options.resume, labels_of=labels_of)
     except Stopped as stopped:
         print(f"Stopped by {stopped} and saved. Go on with: surelabel fit --resume {folder}")
         return stopped.exit_code

@@ -32,6 +32,7 @@ METHODS = (
 )
 # Any method may have one of these after a plus: an averaged network makes its pseudo-labels.
 TEACHERS = ("ema", "swa")
+ALL_METHODS = (*METHODS, *(f"{method}+{teacher}" for method in METHODS for teacher in TEACHERS))
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Head:
-    """The Bayesian last layer of a bam- method, trained by Adam without weight decay.
+    """The Bayesian last layer of a bam- method, trained by Adam without weight decay (bam-paws: as the rest is).
 
     Args:
         samples: how many predictions are averaged (the paper's M)
@@ -311,6 +312,21 @@ class Run:
         return self.method.partition("+")[0]
 
     @property
+    def by_neighbours(self) -> bool:
+        """Whether it is PAWS, which predicts by neighbours."""
+        return self.base.endswith("paws")
+
+    @property
+    def bayesian(self) -> bool:
+        """Whether its last layer is Bayesian."""
+        return self.base.startswith("bam-")
+
+    @property
+    def by_uncertainty(self) -> bool:
+        """Whether pseudo-labels are selected by their deviation."""
+        return self.bayesian and not self.base.endswith(("no-sigma", "paws"))
+
+    @property
     def teaches(self) -> str | None:
         """Which average of the network makes the pseudo-labels: ema or swa; None for the network itself."""
         return self.method.partition("+")[2] or None
@@ -346,9 +362,8 @@ SHARES = (
 
 def validate(run: Run) -> Run:
     """The run itself, or a `UserError` for what no type can forbid."""
-    if run.base not in METHODS or run.teaches not in (None, *TEACHERS) or run.method.endswith("+"):
-        known = [*METHODS, *(f"{method}+{teacher}" for method in METHODS for teacher in TEACHERS)]
-        raise UserError(f"there is no method {run.method!r}.{closest(run.method, known)}")
+    if run.method not in ALL_METHODS:
+        raise UserError(f"there is no method {run.method!r}.{closest(run.method, ALL_METHODS)}")
     if run.batch.labelled < 2:
         raise UserError("batch.labelled must be at least 2: BatchNorm needs more than one image")
     _refuse_outside(run)

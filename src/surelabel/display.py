@@ -59,7 +59,8 @@ def figures_in_words(row: dict[str, Any]) -> str:
     if "accuracy" in row:
         shown += [f"accuracy {row['accuracy']:.1%}", f"ECE {row['ece']:.3f}"]
     else:
-        shown += [f"loss {row['labelled_loss']:.3f}"]
+        kind = "unlabelled_loss" if row["labelled_loss"] is None else "labelled_loss"
+        shown += [f"loss {row[kind]:.3f}"]
     if row.get("acceptance") is not None:
         shown += [f"accepted {row['acceptance']:.0%}"]
     return "  ".join(shown)

@@ -47,14 +47,15 @@ def remember(network: Network, source: Source, labelled: NDArray[np.int64], batc
     """Give a head that predicts by neighbours the labelled images, as the network represents them now."""
     if not isinstance(network.head, Projection):
         return
+    device = network.scale.device
     training = network.training
     network.eval()
     parts = [
-        network(torch.from_numpy(source.images(labelled[start : start + batch])).to(network.scale.device)).outputs[:, 0]
+        network(torch.from_numpy(source.images(labelled[start : start + batch])).to(device)).outputs[:, -1]
         for start in range(0, len(labelled), batch)
     ]
     network.train(training)
-    network.head.remember(torch.cat(parts), torch.from_numpy(source.labels[labelled]).to(network.scale.device))
+    network.head.remember(torch.cat(parts), torch.from_numpy(source.labels[labelled]).to(device))
 
 
 def known(source: Source) -> NDArray[np.int64]:
@@ -84,16 +85,17 @@ def figures(network: Network, source: Source, index: NDArray[np.int64], batch: i
 
 
 def result(averaged: Network, raw: Network, source: Source, run: Run) -> dict[str, Any]:
-    """The figures on the whole test set: of the averaged weights, of the raw ones, and by class."""
+    """The figures on the whole test set: of the evaluated weights, of the raw ones, and by class."""
     index = known(source)
     labels = torch.from_numpy(source.labels[index])
     probs = predict(averaged, source, index, run.evaluation.batch).probs
     classes = [
         {"class": name} | row for name, row in zip(source.classes, metrics.per_class(probs, labels), strict=True)
     ]
+    found = metrics.evaluation(probs, labels)
     return {
         "samples": len(index),
-        "averaged": metrics.evaluation(probs, labels),
-        "raw": figures(raw, source, index, run.evaluation.batch),
+        "averaged": found,
+        "raw": found if raw is averaged else figures(raw, source, index, run.evaluation.batch),
         "classes": classes,
     }

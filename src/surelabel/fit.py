@@ -1,6 +1,6 @@
 """One run from beginning to end: data, split, network, training, figures."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,38 +14,47 @@ from surelabel.data.folder import FolderSource
 from surelabel.data.source import DataSet, Source
 from surelabel.display import Display, show_result, skipped_in_words
 from surelabel.errors import UserError
+from surelabel.methods import Method
 from surelabel.network import Network
 from surelabel.protocol import summary
 from surelabel.runfolder import AVERAGED, RAW, RunFolder
-from surelabel.train import train
+from surelabel.state import TrainState
+from surelabel.train import AnyLoader, train
 
 
-def fit(run: Run, resume: bool = False, console: Console | None = None) -> RunFolder:
-    """Train, evaluate on the whole test set, and leave all of it in the run's folder."""
+def fit(
+    run: Run, resume: bool = False, console: Console | None = None, labels_of: str | Path | None = None
+) -> RunFolder:
+    """Train, evaluate on the whole test set, and leave all of it in the run's folder.
+
+    `labels_of` is another run's folder, whose labelled samples are used; the data must be the same.
+    """
     console = console or Console()
     folder = RunFolder(run.folder)
     if not resume:
         folder.refuse_existing()
-    run = _stored(folder, console) if resume else build.resolve(run)
+        return _fit(build.resolve(run), folder, None if labels_of is None else RunFolder(labels_of), False, console)
+    with folder.locked():
+        return _fit(_stored(run, folder, console), folder, folder, True, console)
+
+
+def _fit(run: Run, folder: RunFolder, labels_of: RunFolder | None, resume: bool, console: Console) -> RunFolder:
     torch.set_num_threads(run.threads or 1)
     data = datasets.load(run.data, run.data_dir)
     method = build.build_method(run, len(data.train))
     task = build.task_of(data)
-    if resume:
-        folder.refuse_other_data(task, build.fingerprint(data))
-    labelled = folder.labelled() if resume else build.build_split(run, data)
-    network = build.build_network(run, task, len(labelled))
+    if labels_of is not None:
+        labels_of.refuse_other_data(task, build.fingerprint(data))
+    labelled = build.build_split(run, data) if labels_of is None else labels_of.labelled()
+    network = build.build_network(run, task)
+    if run.init is not None and not (resume and folder.has_checkpoint):
+        start_from(network, run.init)
     state = build.build_state(run, network, method)
     if resume:
         note = folder.load(state)
         console.print(note or f"Going on from step {state.step}", highlight=False, markup=False, soft_wrap=True)
-    if run.init is not None and state.step == 0:
-        start_from(network, run.init)
     loader = build.build_loader(run, data, labelled)
     loader(state.step)  # what the views cannot be applied to should fail before there is a folder
-    if not resume:
-        folder.create(run, task, build.fingerprint(data), labelled)
-
     show_found(data, console)
     parameters = sum(parameter.numel() for parameter in network.parameters())
     console.print(
@@ -55,25 +64,42 @@ def fit(run: Run, resume: bool = False, console: Console | None = None) -> RunFo
         markup=False,
         soft_wrap=True,
     )
+    if resume:
+        _train(run, method, loader, state, data, folder, console)
+    else:
+        folder.create(run, task, build.fingerprint(data), labelled)
+        with folder.locked():
+            _train(run, method, loader, state, data, folder, console)
+    return folder
+
+
+def _train(
+    run: Run, method: Method, loader: AnyLoader, state: TrainState, data: DataSet, folder: RunFolder, console: Console
+) -> None:
     with Display(run.steps, state.step, console) as display:
         train(run, method, loader, state, data.test, folder, display)
     if data.test is None:
         console.print("There is no test set, so no figures: the labelled part of the data was all used for training")
-    else:
-        result = evaluate.result(state.evaluated, state.network, data.test, run)
-        result["summary"] = asdict(summary(state.history))
-        folder.write_result(result)
-        show_result(console, result, summary(state.history))
-    return folder
+        return
+    result = evaluate.result(state.evaluated, state.network, data.test, run)
+    result["summary"] = asdict(summary(state.history))
+    folder.write_result(result)
+    show_result(console, result, summary(state.history))
 
 
-def _stored(folder: RunFolder, console: Console) -> Run:
-    """The run in a folder. Its device must be here; another torch is said, since it may round differently."""
+def _stored(asked: Run, folder: RunFolder, console: Console) -> Run:
+    """The run in a folder. Its device must be here; another torch, or another number of threads, is said."""
     run = folder.run()
     build.usable(run.device)
     before = folder.torch_version()
     if before != torch.__version__:
         console.print(f"The run was begun with torch {before}, and goes on with {torch.__version__}: not bit for bit")
+    if asked.threads not in (None, run.threads):
+        console.print(
+            f"The run was begun with --threads {run.threads}, and goes on with {asked.threads}: sums may round "
+            "differently, so it will not end bit for bit as it would have"
+        )
+        run = replace(run, threads=asked.threads)
     return run
 
 
@@ -89,7 +115,7 @@ def load_network(folder: RunFolder, weights: str = AVERAGED) -> Network:
     """The network of a run with its averaged weights, or its `RAW` ones."""
     run = folder.run()
     torch.set_num_threads(run.threads or 1)
-    network = build.build_network(run, folder.task(), len(folder.labelled())).to(build.usable("auto"))
+    network = build.build_network(run, folder.task()).to(build.usable("auto"))
     try:
         network.load_state_dict(folder.weights(weights))
     except RuntimeError as error:
@@ -99,9 +125,10 @@ def load_network(folder: RunFolder, weights: str = AVERAGED) -> Network:
 
 def start_from(network: Network, path: str | Path) -> None:
     """Give the network the evaluated backbone of another run."""
-    other = load_network(RunFolder(path)).backbone
+    stored = RunFolder(path).weights()
+    backbone = {name.removeprefix("backbone."): stored[name] for name in stored if name.startswith("backbone.")}
     try:
-        network.backbone.load_state_dict(other.state_dict())
+        network.backbone.load_state_dict(backbone)
     except RuntimeError as error:
         raise UserError(f"init {path}: that run's network is another one than network.* describes: {error}") from error
 

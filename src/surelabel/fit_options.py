@@ -46,6 +46,13 @@ EXTRA = {
 # Settings that a method fills in with its own values.
 METHOD_KEYS = ("selection.threshold", "selection.quantile", "target.temperature", "weight", "forward", "weak_norm")
 
+MORE_STEPS = (
+    "the learning rate falls along a cosine to the step that was planned as the last, so more steps are another run"
+)
+
+# What self-training and PAWS have different values of.
+FAMILY = ("paws", "optimizer", "teacher", "average", "head", "views", "batch", "selection", "target")
+
 
 @dataclass(frozen=True)
 class Options:
@@ -73,12 +80,14 @@ def read_options(arguments: list[str]) -> Options | None:
 
 def finetune_options(arguments: list[str]) -> Options | None:
     """RUN and the settings to change, as options of `surelabel finetune`."""
-    if not arguments or arguments[0] in ("-h", "--help"):
+    if not arguments or {"-h", "--help"} & set(arguments):
         print(FINETUNE)
         return None
     folder, *rest = arguments
     given = split(rest)
-    if refused := set(given) & (set(EXTRA) | {"method", "init", "data", "labels", "seed"}):
+    for key in set(given) - set(EXTRA):
+        check_key(key, given[key])
+    if refused := set(given) & (set(EXTRA) | {"method", "init", "labels", "seed"}):
         raise UserError(
             f"surelabel finetune takes the labels and the network of {folder}: --{min(refused)} has no place"
         )
@@ -127,9 +136,11 @@ def _check_option(key: str) -> None:
 def _run(given: dict[str, str], extra: dict[str, str]) -> Run:
     """The recipe, changed by the file, changed by the command line."""
     from_file: dict[str, Any] = read_yaml(extra["config"]) if "config" in extra else {}
-    if given.get("method", from_file.get("method")) != from_file.get("method"):
+    if "method" in from_file and given.get("method", from_file["method"]) != from_file["method"]:
         # The file's constants are those of its own method, and would turn another into it.
-        from_file = {key: value for key, value in from_file.items() if key not in METHOD_KEYS}
+        from_file = {key: value for key, value in from_file.items() if key not in (*METHOD_KEYS, "out")}
+        if Run(given["method"]).by_neighbours != Run(from_file["method"]).by_neighbours:
+            from_file = {key: value for key, value in from_file.items() if key.partition(".")[0] not in FAMILY}
     chosen: dict[str, Any] = {}
     if "recipe" in extra:
         method, data, labels = parse(extra["recipe"])
@@ -154,40 +165,36 @@ def _refuse_unused(run: Run, given: dict[str, str]) -> None:
 
 
 def _unused(run: Run) -> set[str]:
-    """The settings that this run's method never reads."""
-    bayesian = run.base.startswith("bam-")
-    by_uncertainty = bayesian and not run.base.endswith(("no-sigma", "paws"))
-    unused: set[str] = set()
-    if run.base.endswith("paws"):
-        unused |= {*METHOD_KEYS, "batch.", "views.", "selection.", "target.twice", "head.lr", "head.sampling"}
-        unused -= {"target.temperature"}
-        unused |= {"paws.small", "paws.small_least", "paws.small_size"} if run.paws.smalls == 0 else set()
-    else:
-        unused |= {"paws."}
-    if run.base == "supervised":
-        unused |= {*METHOD_KEYS, "selection.sharpened", "batch.ratio", "views.weak", "views.strong"}
-    if run.base.endswith("pseudo-label"):
-        unused |= {"views.strong"}
-    if run.forward == "joint":
-        unused |= {"weak_norm"}
-    if by_uncertainty:
-        unused |= {"selection.threshold", "selection.sharpened"}
-    else:
-        unused |= {f"selection.{field.name}" for field in dataclasses.fields(Selection)[2:]}
-    if not bayesian:
-        unused |= {"head.", "target.twice"}
-    if run.teaches:
-        unused |= {"average.decay", "average.warm", "forward"}
-        unused |= (
-            {"teacher.onset"} if run.teaches == "ema" else {f"teacher.{k}" for k in ("schedule", "gamma", "warmup")}
-        )
-    else:
-        unused |= {"teacher."}
-        unused |= {"average."} if run.base.endswith("paws") else set()
-    if run.optimizer.schedule == "cosine-7-16":
-        unused |= {"optimizer.warmup", "optimizer.start", "optimizer.end"}
+    """The settings that this run's method never reads; a name that ends with a dot means all below it."""
+    rules = [
+        (not run.by_neighbours, {"paws."}),
+        (
+            run.by_neighbours,
+            {*METHOD_KEYS, "batch.", "views.", "selection.", "target.twice", "head.lr", "head.sampling"},
+        ),
+        (run.by_neighbours, {"fidelity"}),  # there is no released code
+        (run.by_neighbours and not run.paws.smalls, {"paws.small", "paws.small_least", "paws.small_size"}),
+        (run.by_neighbours and run.paws.view == "periodic", {"paws.large"}),
+        (run.base == "supervised", {*METHOD_KEYS, "selection.sharpened", "batch.ratio", "views.weak", "views.strong"}),
+        (run.base.endswith("pseudo-label"), {"views.strong"}),
+        (run.forward == "joint", {"weak_norm"}),
+        (run.by_uncertainty, {"selection.threshold", "selection.sharpened"}),
+        (not run.by_uncertainty, {f"selection.{field.name}" for field in dataclasses.fields(Selection)[2:]}),
+        (not run.bayesian, {"head.", "target.twice"}),
+        (run.teaches is None, {"teacher."}),
+        (run.teaches is None and run.by_neighbours, {"average."}),
+        (run.teaches is not None, {"average.decay", "average.warm", "forward"}),
+        (run.teaches == "ema", {"teacher.onset"}),
+        (run.teaches == "ema" and run.teacher.schedule == "cosine", {"teacher.warmup"}),
+        (run.teaches == "swa", {"teacher.schedule", "teacher.gamma", "teacher.warmup"}),
+        (run.optimizer.schedule == "cosine-7-16", {"optimizer.warmup", "optimizer.start", "optimizer.end"}),
+        (run.optimizer.warmup == 0, {"optimizer.start"}),
+    ]
+    unused = {key for holds, keys in rules if holds for key in keys}
+    if run.by_neighbours:
+        unused -= {"target.temperature"}  # a method's own value that PAWS has too
     return {
-        key for key, _ in keys() if key in unused or any(part.endswith(".") and key.startswith(part) for part in unused)
+        key for key, _ in keys() if key in unused or any(part[-1] == "." and key.startswith(part) for part in unused)
     }
 
 
@@ -217,17 +224,19 @@ def _begun(run: Run, extra: dict[str, str]) -> Options:
         return Options(run, resume=False)
     stored = replace(read_run(begun), out=str(run.folder))
     _refuse_other_settings(run, stored)
-    return Options(stored, resume=True)
+    return Options(replace(stored, threads=run.threads or stored.threads), resume=True)
 
 
 def _resumed(given: dict[str, str], extra: dict[str, str]) -> Options:
     """The run in the folder that --resume names, with its own settings."""
     folder = Path(extra["resume"])
-    if given or set(extra) - {"resume", "print_config"}:
+    if "steps" in given:
+        raise UserError(f"--resume {folder} cannot change --steps: {MORE_STEPS}")
+    if set(given) - {"threads"} or set(extra) - {"resume", "print_config"}:
         raise UserError("--resume RUN goes on with that run's own settings: leave the other options out")
     if not (folder / "config.yaml").is_file():
         raise UserError(f"--resume {folder}: that is not a run folder, it has no config.yaml")
-    return Options(replace(read_run(folder / "config.yaml"), out=str(folder)), resume=True)
+    return Options(_parsed(replace(read_run(folder / "config.yaml"), out=str(folder)), given), resume=True)
 
 
 def _refuse_other_settings(run: Run, stored: Run) -> None:
@@ -235,11 +244,13 @@ def _refuse_other_settings(run: Run, stored: Run) -> None:
     before = flatten(dataclasses.asdict(stored))
     asked = flatten(dataclasses.asdict(run))
     # Paths are stored whole.
-    paths = [key for key in ("data", "data_dir") if asked[key] and Path(asked[key]).exists()]
+    paths = [key for key in ("data", "data_dir", "init") if asked[key] and Path(asked[key]).exists()]
     asked |= {key: str(Path(asked[key]).resolve()) for key in paths}
+    del asked["threads"]  # another number is said, and allowed: the machine may be another one
     for key, value in asked.items():
         if value not in (None, "auto", before[key]):
+            why = f" ({MORE_STEPS})" if key == "steps" else ""
             raise UserError(
-                f"{run.folder} was begun with {key} {before[key]}, and is now asked for with {value}. "
+                f"{run.folder} was begun with {key} {before[key]}, and is now asked for with {value}{why}. "
                 f"Go on as it was with --resume {run.folder}, or choose another --out"
             )

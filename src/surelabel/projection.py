@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from surelabel.equations import soft_nearest_neighbours
 from surelabel.gaussian import GaussianLinear
 from surelabel.heads import Bayesian
 from surelabel.types import Prediction
@@ -20,14 +19,12 @@ class Projection(nn.Module):
 
     The mean of M draws of a linear layer's weights is again a draw, of weights with 1/√M of the deviation: so that is
     what `noise` gives, and averaging M representations costs one product. `support` holds the representations of all
-    labelled images, of which `predict` finds the neighbours; `remember` brings it up to date.
+    labelled images, of which `predict` finds the neighbours; `remember` brings it up to date. It is saved with the
+    weights, but is no buffer, which an averaged network would average.
     """
 
-    support: Tensor
-    support_classes: Tensor
-
     def __init__(
-        self, features: int, width: int, classes: int, labelled: int, temperature: float,
+        self, features: int, width: int, classes: int, temperature: float,
         bayesian: Bayesian | None = None, prediction_head: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -37,12 +34,14 @@ class Projection(nn.Module):
         self.hidden = nn.Sequential(*_layer(features, width), *_layer(width, width))
         self.last: nn.Linear | GaussianLinear
         self.last = GaussianLinear(width, width, bayesian.prior) if bayesian else nn.Linear(width, width)
-        narrow = width // BOTTLENECK
+        narrow = max(1, width // BOTTLENECK)
         self.prediction_head = (
-            nn.Sequential(*_layer(width, narrow), nn.Linear(narrow, width)) if prediction_head else None
+            nn.Sequential(nn.BatchNorm1d(width), *_layer(width, narrow), nn.Linear(narrow, width))
+            if prediction_head
+            else None
         )
-        self.register_buffer("support", torch.zeros(labelled, width))
-        self.register_buffer("support_classes", torch.zeros(labelled, dtype=torch.int64))
+        self.support = torch.zeros(0, width)
+        self.support_classes = torch.zeros(0, dtype=torch.int64)
 
     def noise(self, draws: np.random.Generator) -> Tensor | None:
         """What one averaged draw of the last layer needs."""
@@ -62,16 +61,24 @@ class Projection(nn.Module):
 
     def remember(self, support: Tensor, classes: Tensor) -> None:
         """The representations [L, d] of the labelled images and their classes [L]."""
-        self.support = support
+        self.support = F.normalize(support, dim=-1)
         self.support_classes = classes
+
+    def get_extra_state(self) -> Tensor:
+        """The support [L, d + 1], the class in the last column: a whole number, which float32 holds exactly."""
+        return torch.cat([self.support, self.support_classes[:, None].to(self.support)], dim=1)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        device = next(self.parameters()).device
+        self.support, self.support_classes = state[:, :-1].to(device), state[:, -1].to(device, torch.int64)
 
     @torch.no_grad()
     def predict(self, features: Tensor, draws: np.random.Generator) -> Prediction:
         """Class probabilities [N, K] of features [N, D] by their neighbours among all labelled images."""
-        exact = F.one_hot(self.support_classes, self.classes)
         with torch.autocast(features.device.type, enabled=False):
-            z = self(features.to(self.support.dtype))[:, 0]
-            return Prediction(soft_nearest_neighbours(z, self.support, exact, self.temperature))
+            z = F.normalize(self(features.to(next(self.parameters()).dtype))[:, -1], dim=-1)
+            votes = (z @ self.support.T / self.temperature).softmax(-1)
+        return Prediction(votes.new_zeros(len(z), self.classes).index_add_(1, self.support_classes, votes))
 
     def kl(self) -> tuple[Tensor, Tensor] | None:
         return self.last.kl() if isinstance(self.last, GaussianLinear) else None

@@ -24,9 +24,13 @@ def uniforms(seed: int, purpose: str, step: int, rows: int, columns: int) -> NDA
     return generator(seed, purpose, step).random((rows, columns), dtype=np.float32)
 
 
-@lru_cache(maxsize=8)
 def _order(seed: int, purpose: str, size: int, number: int) -> NDArray[np.int64]:
     return generator(seed, purpose, number).permutation(size)
+
+
+# A large order is worth keeping; small ones, of which PAWS has one for each class, are made quickly.
+_kept_order = lru_cache(maxsize=4)(_order)
+LARGE = 4096
 
 
 def sample_order(seed: int, purpose: str, step: int, batch: int, size: int) -> NDArray[np.int64]:
@@ -38,7 +42,8 @@ def sample_order(seed: int, purpose: str, step: int, batch: int, size: int) -> N
     positions = np.arange(step * batch, (step + 1) * batch)
     passes, places = np.divmod(positions, size)
     chosen = np.empty(batch, dtype=np.int64)
+    order = _order if size < LARGE else _kept_order
     for number in np.unique(passes):
         here = passes == number
-        chosen[here] = _order(seed, purpose, size, int(number))[places[here]]
+        chosen[here] = order(seed, purpose, size, int(number))[places[here]]
     return chosen

@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from surelabel.config import (
-    METHODS,
-    TEACHERS,
+    ALL_METHODS,
     Average,
     Batch,
     Evaluation,
@@ -56,8 +55,7 @@ CIFAR100_DECAY = 1e-3  # what FixMatch's authors use there
 def parse(name: str) -> tuple[str | None, str, int | str]:
     """'fixmatch-cifar10-250' -> ('fixmatch', 'cifar10', 250); the method may be left out."""
     known: dict[str, tuple[str | None, str]] = {benchmark: (None, benchmark) for benchmark in BENCHMARKS}
-    named = [*METHODS, *(f"{method}+{teacher}" for method in METHODS for teacher in TEACHERS)]
-    known |= {f"{method}-{benchmark}": (method, benchmark) for method in named for benchmark in BENCHMARKS}
+    known |= {f"{method}-{benchmark}": (method, benchmark) for method in ALL_METHODS for benchmark in BENCHMARKS}
     if name not in known:
         raise UserError(f"there is no recipe {name!r}.{closest(name, known)} `surelabel recipes` lists them all")
     method, benchmark = known[name]
@@ -68,7 +66,7 @@ def recipe(method: str = "fixmatch", data: str = "phc", labels: int | str = "10%
     """The run of a method on a data set, at one of the `SIZES`."""
     if size not in SIZES:
         raise UserError(f"there is no size {size!r}.{closest(size, SIZES)}")
-    by_neighbours = Run(method).base.endswith("paws")
+    by_neighbours = Run(method).by_neighbours
     if data == "imagenet" and not (by_neighbours and size == "paper"):
         raise UserError(
             "ImageNet has a recipe for paws and its variants at --size paper alone, as in the paper. "
@@ -85,8 +83,11 @@ def recipe(method: str = "fixmatch", data: str = "phc", labels: int | str = "10%
 
 def _paper(method: str, data: str, labels: int | str) -> Run:
     """Constants of the paper and of the methods' own authors; each step sees 64 labelled images."""
-    # The released code's pass: with BatchNorm's slow momentum, a split one would predict by stale statistics.
+    # The released code's pass, and for a teacher, which cannot be part of it, the batch's own statistics: with
+    # BatchNorm's slow momentum, the running ones are stale.
     run = Run(method=method, data=data, labels=labels, batch=Batch(64, _ratio(method)), forward="joint")
+    if run.teaches:
+        run = replace(run, forward=None, weak_norm="batch-kept")
     run = replace(run, selection=Selection(quantile=_quantile(method, data)))
     if data == "cifar100":
         return replace(run, network=Network("wrn-28-8"), optimizer=Optimizer(weight_decay=CIFAR100_DECAY))
@@ -132,7 +133,8 @@ def _laptop(method: str, data: str, labels: int | str) -> Run:
 
 def _paper_paws(method: str, data: str, labels: int | str) -> Run:
     """PAWS's own constants for CIFAR-10 and ImageNet, and the paper's for the averages; see docs/departures.md."""
-    epoch = -(-{"imagenet": 1_281_167, "phc": POOL_OF_CRYSTALS}.get(data, 50_000) // Paws.unlabelled)
+    images = {"imagenet": 1_281_167, "phc": POOL_OF_CRYSTALS}.get(data, 50_000)
+    epoch = -(-images // (4096 if data == "imagenet" else Paws.unlabelled))
     run = Run(
         method=method,
         data=data,
@@ -154,7 +156,6 @@ def _paper_paws(method: str, data: str, labels: int | str) -> Run:
             run, steps=300 * epoch, paws=_periodic_paws(Paws()), teacher=replace(run.teacher, onset=100 * epoch)
         )
     if data == "imagenet":
-        epoch = -(-1_281_167 // 4096)
         return replace(
             run,
             steps=200 * epoch,
@@ -196,7 +197,9 @@ def _laptop_paws(method: str, data: str, labels: int | str) -> Run:
 def finetune(run: Run, folder: str, labelled: int) -> Run:
     """A linear head on a trained backbone, both taught by the labels: 50 passes over them, as PAWS does on ImageNet."""
     batch = min(64, max(2, labelled))
-    periodic = "periodic" in (run.views.labelled, run.paws.view if run.base.endswith("paws") else None)
+    views = run.views
+    if run.by_neighbours:
+        views = _periodic() if run.paws.view == "periodic" else Views()
     return Run(
         method="supervised",
         data=run.data,
@@ -210,7 +213,7 @@ def finetune(run: Run, folder: str, labelled: int) -> Run:
         threads=run.threads,
         batch=Batch(batch),
         network=run.network,
-        views=_periodic() if periodic else Views(),
+        views=views,
         optimizer=Optimizer(lr=0.02, weight_decay=0.0, schedule="warmup-cosine", end=0.0),
         average=Average(decay=0.0),  # the network itself
         evaluation=replace(run.evaluation, every=0.1),
@@ -234,10 +237,7 @@ def _ratio(method: str) -> int:
 
 def _quantile(method: str, data: str) -> float | None:
     """The paper's Q, for the methods that select by uncertainty."""
-    base = Run(method).base
-    if not base.startswith("bam-") or base.endswith(("no-sigma", "paws")):
-        return None
-    return {"cifar100": 0.75, "phc": 0.9}.get(data, 0.95)
+    return {"cifar100": 0.75, "phc": 0.9}.get(data, 0.95) if Run(method).by_uncertainty else None
 
 
 def _periodic() -> Views:

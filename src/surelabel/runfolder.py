@@ -2,6 +2,7 @@
 
 import json
 import platform
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
@@ -19,6 +21,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 import surelabel
+from surelabel.checkpoints import Damaged, read_checkpoint, write_checkpoint
 from surelabel.config import Run
 from surelabel.errors import UserError
 from surelabel.files import atomic_write
@@ -26,8 +29,10 @@ from surelabel.settings import read_run, write_yaml
 from surelabel.state import TrainState
 from surelabel.types import Task
 
-CHECKPOINT, PREVIOUS = "checkpoint.pt", "checkpoint-previous.pt"
+CHECKPOINT, PREVIOUS, BEST = "checkpoint.pt", "checkpoint-previous.pt", "checkpoint-best.pt"
 AVERAGED, RAW = "weights.safetensors", "weights-raw.safetensors"
+# What is written while a run goes on.
+WRITTEN = (CHECKPOINT, PREVIOUS, BEST, AVERAGED, RAW, "metrics.jsonl", "result.json")
 
 
 class RunFolder:
@@ -39,7 +44,8 @@ class RunFolder:
     environment.json   versions, commit, threads
     metrics.jsonl      one line an evaluation
     timings.jsonl      images per second and seconds by part, one line an evaluation
-    checkpoint.pt      all of the training state; checkpoint-previous.pt is the one before
+    checkpoint.pt      all of the training state; checkpoint-previous.pt is the one before, checkpoint-best.pt the one
+                       with the most accurate evaluation
     weights*.safetensors  the averaged weights (those evaluated) and the raw ones
     result.json        the figures at the end
     """
@@ -93,13 +99,35 @@ class RunFolder:
             if task != self.task() or data != read["data"]:
                 raise UserError(f"{self.path} was begun with other data: the images or labels have changed since")
 
+    @property
+    def has_checkpoint(self) -> bool:
+        return (self.path / CHECKPOINT).exists() or (self.path / PREVIOUS).exists()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Within this block no other process can train in this folder; what a killed one left half written goes."""
+        lock = FileLock(self.path / ".lock", timeout=0)
+        try:
+            with lock:
+                self._sweep()
+                yield
+        except Timeout as error:
+            raise UserError(f"another process is training in {self.path}: wait for it, or stop it") from error
+
+    def _sweep(self) -> None:
+        """Remove what `atomic_write` and `_link` had begun when they were killed."""
+        for half in self.path.glob(".*.*"):
+            if half.name.startswith(tuple(f".{name}." for name in WRITTEN)):
+                shutil.rmtree(half) if half.is_dir() else half.unlink()
+
     def save(self, state: TrainState) -> None:
-        """Write a checkpoint, keeping the one before it, and the weights."""
+        """Write a checkpoint, keeping the one before it and the best one, and the weights."""
         newest = self.path / CHECKPOINT
         if newest.exists():
             newest.replace(self.path / PREVIOUS)
-        with atomic_write(newest, "wb") as file:
-            torch.save(state.state_dict(), file)
+        write_checkpoint(newest, state.state_dict())
+        if _best_so_far(state.history, state.step):
+            _link(newest, self.path / BEST)
         self.save_weights(AVERAGED, state.evaluated.state_dict())
         self.save_weights(RAW, state.network.state_dict())
         self.write_history(state.history)
@@ -110,14 +138,14 @@ class RunFolder:
         Without any, the state stays at the beginning.
         """
         damaged: list[str] = []
-        found = [self.path / name for name in (CHECKPOINT, PREVIOUS) if (self.path / name).exists()]
-        for checkpoint in found:
-            try:
-                stored = torch.load(checkpoint, map_location="cpu", weights_only=True)
-            except Exception as error:  # a truncated archive makes torch raise nearly anything
-                damaged.append(f"{checkpoint} cannot be read ({error})")
+        for checkpoint in (self.path / name for name in (CHECKPOINT, PREVIOUS)):
+            if not checkpoint.exists():
                 continue
-            state.load_state_dict(stored)
+            try:
+                state.load_state_dict(read_checkpoint(checkpoint))
+            except Damaged as error:
+                damaged.append(str(error))
+                continue
             self.write_history(state.history)
             return f"{damaged[0]}; going on from {checkpoint}, step {state.step}" if damaged else None
         if damaged:
@@ -172,6 +200,24 @@ class RunFolder:
             yield self._read_json(name)
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"{self.path / name} is damaged: {error!r}") from error
+
+
+def _best_so_far(history: list[dict[str, Any]], step: int) -> bool:
+    """Whether this step was evaluated, and more accurate than every evaluation before it."""
+    accuracies = [row["accuracy"] for row in history if "accuracy" in row]
+    evaluated = bool(accuracies) and history[-1]["step"] == step
+    return evaluated and accuracies[-1] > max(accuracies[:-1], default=-1.0)
+
+
+def _link(source: Path, target: Path) -> None:
+    """The same file under another name: checkpoints are replaced, never changed, so that nothing is copied."""
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary:
+        half = Path(temporary, target.name)
+        try:
+            half.hardlink_to(source)
+        except OSError:  # a file system without links
+            shutil.copyfile(source, half)
+        half.replace(target)
 
 
 def commit() -> str | None:

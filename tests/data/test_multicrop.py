@@ -18,7 +18,7 @@ def loader(digits_data):
     labelled = np.concatenate([np.flatnonzero(labels == k)[: k + 2] for k in range(10)])
     same = Identity()
     return MultiCropLoader(
-        digits_data.train, labelled, 3, 6, 5, torch.device("cpu"), same, same, paws_view(4, (0.3, 0.75), "none"),
+        digits_data.train, labelled, 3, 6, 5, torch.device("cpu"), same, same, paws_view(4, (0.3, 0.75), "crops"),
         support_views=2, smalls=3,
     )  # fmt: skip
 

@@ -23,7 +23,7 @@ SUPPORT, POOL, SMALLS = 6, 5, 3
 def make_network(method="paws", **settings):
     """In evaluation mode and float64, so that a sample's output does not depend on the batch it is in."""
     run = Run(method=method, network=Settings("wrn-10-1", norm_momentum=0.1), paws=PawsSettings(width=8, **settings))
-    made = build.build_network(run, TASK, labelled=SUPPORT).double().eval()
+    made = build.build_network(run, TASK).double().eval()
     for norm in (module for module in made.modules() if isinstance(module, torch.nn.BatchNorm1d)):
         norm.running_var.fill_(1e-4)  # representations far enough apart that assignments differ
     return made
@@ -149,6 +149,19 @@ def test_no_gradient_flows_into_targets_or_teacher(batch):
     losses, _ = replace(method, own=True).loss(network, network, replace(batch, large=large), {}, 0)
     losses.total.backward()
     torch.testing.assert_close(large.grad, own)
+
+
+@pytest.mark.parametrize("method", ["paws", "bam-paws"])
+def test_a_teacher_that_is_a_copy_teaches_as_the_network_itself_does(batch, method):
+    """In training mode too: before its onset, PAWS+SWA is PAWS."""
+    network = make_network(method).train()
+    teacher = copy.deepcopy(network)
+    before = copy.deepcopy(teacher.state_dict())
+    own, _ = METHODS[method].loss(copy.deepcopy(network), network, batch, {}, 0)
+    taught, _ = replace(METHODS[method], own=False).loss(network, teacher, batch, {}, 0)
+    torch.testing.assert_close(taught.total, own.total, rtol=1e-12, atol=0)
+    after = teacher.state_dict()
+    assert all(torch.equal(before[key], after[key]) for key in before if "running" in key)
 
 
 def test_me_max_pulls_the_mean_prediction_towards_uniform(batch):

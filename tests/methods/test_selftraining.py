@@ -82,6 +82,14 @@ def test_no_gradient_flows_through_the_pseudo_labels(network, batch, forward):
     assert weak.grad is None or not weak.grad.any()
 
 
+def test_no_gradient_reaches_a_teacher_that_could_take_it(network, batch):
+    teacher = copy.deepcopy(network)
+    losses, _ = METHODS["uda"].loss(network, teacher, batch, {}, 0)
+    losses.total.backward()
+    assert all(parameter.grad is None for parameter in teacher.parameters())
+    assert all(parameter.grad is not None for parameter in network.parameters())
+
+
 def test_the_true_classes_of_the_pool_change_no_loss(network, batch):
     for name in ("fixmatch", "uda", "pseudo-label"):
         first, _ = METHODS[name].loss(network, network, batch, {}, 0)

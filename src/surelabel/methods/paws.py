@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from surelabel.equations import mean_entropy, smooth_labels, soft_cross_entropy, soft_nearest_neighbours
 from surelabel.heads import Bayesian
 from surelabel.methods.prior import PriorLoss
-from surelabel.network import Network
+from surelabel.network import Network, Output, normalised_by
 from surelabel.projection import Projection
 from surelabel.select import State
 from surelabel.targets import Sharpen
@@ -51,10 +51,10 @@ class Paws:
         probs = self._assign(out.outputs[:, -1], labels)
         with torch.no_grad():
             # Targets: what the teacher assigns the other large view to; for a small view, the mean of both.
-            taught = out.outputs if self.own else teacher(sizes[0], noise).outputs
+            taught = out.outputs if self.own else self._taught(teacher, sizes[0], noise)
             assigned = self._assign(taught[: len(sizes[0]), 0], labels)
             first, second = self.target(assigned).chunk(2)
-            smalls = (len(probs) - 2 * len(first)) // len(first)
+            smalls = len(probs) // len(first) - 2
             targets = torch.cat([second, first] + [(first + second) / 2] * smalls)
             targets = targets.where(targets >= self.cut, 0)
         unlabelled = soft_cross_entropy(probs, targets).mean()
@@ -68,9 +68,15 @@ class Paws:
         if out.kl is not None:
             prior = self.prior(out.kl, len(batch.labels))
             total = total + self.prior.weight_at(step) * prior
-        mean = Prediction(torch.stack(assigned.chunk(2)).mean(0))
+        prediction = Prediction(torch.stack(assigned.chunk(2)).mean(0))
         accepted = torch.ones(len(first), dtype=torch.bool, device=probs.device)
-        return Losses(total, None, unlabelled, prior, me_max, mean, accepted), state
+        return Losses(total, None, unlabelled, prior, me_max, prediction, accepted), state
+
+    def _taught(self, teacher: Network, images: Tensor, noise: Tensor | None) -> Tensor:
+        """The teacher's representations, normalised by the batch as the network's own are: a copy teaches as itself."""
+        with normalised_by("batch-kept", teacher):
+            out: Output = teacher(images, noise)
+        return out.outputs
 
     def _assign(self, z: Tensor, labels: Tensor) -> Tensor:
         """Class probabilities of the views behind the support, in full precision. z [V S + N, d], labels [V S, K]."""

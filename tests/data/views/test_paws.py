@@ -11,7 +11,7 @@ from tests.data.views.photographs import crops
 from tests.data.views.pillow_paws import after_crop
 from tests.data.views.pillow_policy import from_pillow, to_pillow
 
-KINDS = {"small": torch.uint8, "natural": torch.uint8, "none": torch.float32}
+KINDS = {"cifar": torch.uint8, "imagenet": torch.uint8, "crops": torch.float32}
 IMAGES = torch.from_numpy(crops(24, 3, 16, 20))
 BELOW_ONE = float(np.nextafter(np.float32(1), np.float32(0)))
 
@@ -22,7 +22,7 @@ def draws(view, rows=24):
 
 @pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28)])
 def test_after_the_crop_the_small_view_equals_a_loop_over_the_images_with_pillow(shape):
-    crop, *rest = paws_view(18, (0.3, 0.75), "small").parts
+    crop, *rest = paws_view(18, (0.3, 0.75), "cifar").parts
     view = Chain(rest)
     assert crop == ResizedCrop(18, (0.3, 0.75))
     images, u = crops(400, *shape), uniforms(1, "test", 0, 400, view.draws)
@@ -34,8 +34,8 @@ def test_after_the_crop_the_small_view_equals_a_loop_over_the_images_with_pillow
 def test_the_other_kinds_are_what_they_say():
     crop = ResizedCrop(None, (0.14, 1))
     natural = Sometimes(0.8, Jitter(1)), Sometimes(0.2, Grey()), Sometimes(0.5, Blur())
-    assert paws_view(None, (0.14, 1), "natural") == Chain((crop, Flip(), *natural))
-    assert paws_view(None, (0.14, 1), "none") == Chain((crop, Flip()))
+    assert paws_view(None, (0.14, 1), "imagenet") == Chain((crop, Flip(), *natural))
+    assert paws_view(None, (0.14, 1), "crops") == Chain((crop, Flip()))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -72,12 +72,12 @@ def test_ends_of_the_draws_and_tiny_images_go_through(kind, draw, shape):
 
 
 def test_floats_are_refused_where_colours_change():
-    for kind in ("small", "natural"):
+    for kind in ("cifar", "imagenet"):
         view = paws_view(None, (0.5, 1), kind)
         with pytest.raises(UserError, match="uint8 images with 1 or 3 channels"):
             view(IMAGES.float(), torch.full((24, view.draws), 0.99))
 
 
 def test_an_unknown_kind_is_refused_with_the_nearest():
-    with pytest.raises(UserError, match=r"no changes of colour named 'smal'\. Did you mean 'small'\?"):
-        paws_view(None, (0.5, 1), "smal")
+    with pytest.raises(UserError, match=r"no changes of colour named 'cifer'\. Did you mean 'cifar'\?"):
+        paws_view(None, (0.5, 1), "cifer")

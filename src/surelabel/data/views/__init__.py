@@ -51,16 +51,16 @@ def named(name: str) -> View:
     return VIEWS[name]
 
 
-def paws_view(size: int | None, scale: tuple[float, float], colour: Literal["small", "natural", "none"]) -> Chain:
+def paws_view(size: int | None, scale: tuple[float, float], colours: Literal["cifar", "imagenet", "crops"]) -> Chain:
     """PAWS's view: a resized crop, a flip, and changes of colour for small images (CIFAR) or natural ones (ImageNet).
 
-    Size None keeps the images' height and width. Only "none" takes images that are not uint8 with 1 or 3 channels.
+    Size None keeps the images' height and width. Only "crops" takes images that are not uint8 with 1 or 3 channels.
     """
     recolour: dict[str, tuple[View, ...]] = {
-        "small": (Sometimes(0.8, Jitter(0.5)), Sometimes(0.2, Solarize()), Sometimes(0.2, Equalize())),
-        "natural": (Sometimes(0.8, Jitter(1)), Sometimes(0.2, Grey()), Sometimes(0.5, Blur())),
-        "none": (),
+        "cifar": (Sometimes(0.8, Jitter(0.5)), Sometimes(0.2, Solarize()), Sometimes(0.2, Equalize())),
+        "imagenet": (Sometimes(0.8, Jitter(1)), Sometimes(0.2, Grey()), Sometimes(0.5, Blur())),
+        "crops": (),
     }
-    if colour not in recolour:
-        raise UserError(f"there are no changes of colour named {colour!r}.{closest(colour, recolour)}")
-    return Chain((ResizedCrop(size, scale), Flip(), *recolour[colour]))
+    if colours not in recolour:
+        raise UserError(f"there are no changes of colour named {colours!r}.{closest(colours, recolour)}")
+    return Chain((ResizedCrop(size, scale), Flip(), *recolour[colours]))
