@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: fit test check bench clean
+.PHONY: fit test check faults bench clean
 
 # One stamp for the whole environment: made again when the dependencies change.
 .venv/ready: pyproject.toml constraints.txt
@@ -22,6 +22,10 @@ check: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Some minutes: kills training processes, resumes them, and compares what they end with.
+faults: .venv/ready
+	SURELABEL_FAULTS=1 $(BIN)/python -m pytest -s -n 0 tests/test_faults.py
 
 bench: .venv/ready
 	$(BIN)/python -m bench

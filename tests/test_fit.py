@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from surelabel import build
+from surelabel.checkpoints import read_checkpoint, write_checkpoint
 from surelabel.cli import main
 from surelabel.display import Display
 from surelabel.errors import UserError
@@ -278,3 +279,76 @@ def test_finetuning_teaches_a_linear_head_by_the_labels_of_the_run(tiny, capsys)
     assert main(["finetune", str(first.path.parent)]) == 2
     assert "is not a run folder" in capsys.readouterr().err
     assert main(["finetune", "--help"]) == 0
+
+
+def test_a_second_process_in_the_same_folder_is_refused(tiny):
+    folder = fit(tiny)
+    with folder.locked(), pytest.raises(UserError, match="another process is training in"):
+        fit(tiny, resume=True)
+    fit(tiny, resume=True)
+
+
+def test_what_a_killed_process_left_half_written_is_removed_and_nothing_else(tiny):
+    folder = fit(tiny)
+    (folder.path / ".checkpoint.pt.x1y2").write_bytes(b"half")
+    (folder.path / ".checkpoint-best.pt.z3").mkdir()
+    (folder.path / ".notes.txt").write_text("mine")
+    with folder.locked():
+        assert {path.name for path in folder.path.glob(".*")} == {".lock", ".notes.txt"}
+
+
+def test_the_last_two_checkpoints_and_the_most_accurate_one_are_kept(tiny):
+    folder = fit(replace(tiny, steps=40))
+    rows = [json.loads(line) for line in (folder.path / "metrics.jsonl").read_text().splitlines()]
+    best = max(rows, key=lambda row: row["accuracy"])
+    steps = {name: read_checkpoint(folder.path / f"checkpoint{name}.pt")["step"] for name in ("", "-previous", "-best")}
+    assert steps == {"": 40, "-previous": 36, "-best": best["step"]}
+
+
+def test_another_number_of_threads_is_said_and_used(tiny, capsys):
+    fit(tiny)
+    fit(replace(tiny, threads=2), resume=True)
+    assert "begun with --threads 1, and goes on with 2" in capsys.readouterr().out.replace("\n", " ")
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
+
+
+def test_more_steps_than_planned_are_refused_with_the_reason(tiny, tmp_path):
+    from surelabel.fit_options import read_options
+
+    fit(tiny)
+    config = tmp_path / "run.yaml"
+    config.write_text(to_yaml(tiny))
+    with pytest.raises(UserError, match="the learning rate falls along a cosine"):
+        read_options(["--config", str(config), "--resume", "auto", "--steps", "100"])
+    with pytest.raises(UserError, match="the learning rate falls along a cosine"):
+        read_options(["--resume", str(tiny.folder), "--steps", "100"])
+
+
+def test_a_disk_that_fills_up_stops_the_run_and_leaves_the_earlier_checkpoint_good(tiny, tmp_path):
+    """A limit on the size of files stands for a full disk: it fails in the same place, in the middle of a write."""
+    resource = pytest.importorskip("resource")
+    config = tmp_path / "run.yaml"
+    config.write_text(to_yaml(replace(tiny, steps=8)))
+    command = [sys.executable, "-m", "surelabel.cli", "fit", "--config", str(config)]
+    subprocess.run(command, check=True, capture_output=True)
+    folder = tiny.folder
+    size = (folder / "checkpoint.pt").stat().st_size
+    longer = tmp_path / "longer.yaml"
+    longer.write_text(to_yaml(replace(tiny, steps=8, out=str(tmp_path / "other"), seed=1)))
+    run = [sys.executable, "-m", "surelabel.cli", "fit", "--config", str(longer)]
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size - 1000, size - 1000))  # noqa: E731
+    stopped = subprocess.run(run, check=False, capture_output=True, text=True, preexec_fn=limit)
+    assert stopped.returncode == 2
+    assert "cannot write" in stopped.stderr
+    assert "checkpoint.pt" in stopped.stderr
+    assert not (tmp_path / "other" / "checkpoint.pt").exists()
+    # A run that already has a checkpoint keeps it.
+    state = read_checkpoint(folder / "checkpoint.pt")
+    (folder / "checkpoint.pt").replace(folder / "checkpoint-previous.pt")
+    write_checkpoint(folder / "checkpoint.pt", state | {"step": 4})
+    again = subprocess.run(
+        [*command[:4], "--resume", str(folder)], check=False, capture_output=True, text=True, preexec_fn=limit
+    )
+    assert again.returncode == 2
+    assert read_checkpoint(folder / "checkpoint-previous.pt")["step"] == 4

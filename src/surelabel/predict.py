@@ -43,7 +43,7 @@ def predict_to_csv(run: str | Path, data: str, data_dir: str | None, out: Path) 
         lines = csv.writer(file)
         lines.writerow(["sample", "class", *columns])
         for name, which, row in zip(names, number.tolist(), figures, strict=True):
-            lines.writerow([name, task.classes[which], *(f"{figure:.6f}" for figure in row)])
+            lines.writerow([_cell(name), _cell(task.classes[which]), *(f"{figure:.6f}" for figure in row)])
     return len(source), source.skipped if isinstance(source, FolderSource) else ()
 
 
@@ -53,6 +53,12 @@ def _source(data: str, data_dir: str | None, task: Task) -> Source:
         return load_unlabelled(data, task.classes, task.shape)
     found = datasets.load(data, data_dir)
     return found.train if found.test is None else found.test
+
+
+def _cell(text: object) -> str:
+    """A text that a spreadsheet will show, not compute: a name may begin with =, and did not come from us."""
+    shown = str(text)
+    return f"'{shown}" if shown.startswith(("=", "+", "-", "@", "\t", "\r")) else shown
 
 
 def _form(shape: tuple[int, int, int], dtype: str) -> str:
