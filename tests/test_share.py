@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as multiprocessing
+from torch import multiprocessing
 from torch.nn.parallel import DistributedDataParallel
 
 from surelabel import build
-from surelabel.config import Network, Optimizer
+from surelabel.config import Network, Optimizer, validate
+from surelabel.errors import UserError
 from surelabel.settings import to_yaml
 from surelabel.share import Share
 from surelabel.train import advance
@@ -56,12 +57,6 @@ def one_of_two(rank, runs, data, folder):
     dist.destroy_process_group()
 
 
-@pytest.fixture(scope="module")
-def together(tmp_path_factory):
-    """Starts the two processes once for all methods."""
-    return {}
-
-
 def test_two_processes_have_the_losses_of_one(tiny, digits_data, tmp_path):
     runs = [exact(tiny, method) for method in METHODS]
     multiprocessing.spawn(one_of_two, (runs, digits_data, str(tmp_path)), nprocs=2)
@@ -72,3 +67,60 @@ def test_two_processes_have_the_losses_of_one(tiny, digits_data, tmp_path):
             np.testing.assert_allclose(found, expected, atol=1e-9, rtol=0, err_msg=run.method)
             torch.testing.assert_close(theirs, weights, atol=1e-9, rtol=0)
         assert max(expected) - min(expected) > 1e-3
+
+
+def command(run, *arguments):
+    config = run.folder.parent / "run.yaml"
+    config.write_text(to_yaml(replace(run, out=None)))
+    return [sys.executable, "-m", "surelabel.cli", "fit", "--config", str(config), *arguments]
+
+
+def rows(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_run_may_go_on_with_another_number_of_processes_and_has_the_figures_of_one(tiny, tmp_path):
+    run = replace(exact(tiny, "bam-uda"), steps=24, threads=1)
+    alone, both = tmp_path / "alone", tmp_path / "both"
+    subprocess.run(command(run, "--out", str(alone)), check=True, capture_output=True)
+    started = subprocess.Popen(command(run, "--out", str(both), "--devices", "2"), stdout=subprocess.PIPE, text=True)
+    while not (both / "checkpoint.pt").exists():
+        assert started.poll() is None
+        time.sleep(0.01)
+    started.send_signal(signal.SIGTERM)
+    said, _ = started.communicate(timeout=120)
+    if started.returncode:  # it may have been at its end already
+        assert started.returncode == 128 + signal.SIGTERM
+        assert said.count("Go on with: surelabel fit --resume") == 1
+        subprocess.run(
+            [sys.executable, "-m", "surelabel.cli", "fit", "--resume", str(both), "--devices", "1"],
+            check=True, capture_output=True,
+        )  # fmt: skip
+    for mine, theirs in zip(rows(both), rows(alone), strict=True):
+        assert mine.keys() == theirs.keys()
+        for key, value in theirs.items():
+            assert mine[key] == pytest.approx(value, abs=1e-9), key
+
+
+def test_the_loss_of_a_process_ends_the_run_with_words(tiny, tmp_path):
+    run = replace(tiny, steps=100_000, evaluation=replace(tiny.evaluation, every=20))
+    started = subprocess.Popen(
+        command(run, "--out", str(tmp_path / "run"), "--devices", "2"),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while not (tmp_path / "run" / "checkpoint.pt").exists():
+        assert started.poll() is None
+        time.sleep(0.01)
+    other = subprocess.run(["pgrep", "-P", str(started.pid)], capture_output=True, text=True, check=True)
+    os.kill(int(other.stdout.split()[0]), signal.SIGKILL)
+    _, said = started.communicate(timeout=60)
+    assert started.returncode != 0
+    assert "another process of this run was lost" in said
+    assert f"surelabel fit --resume {tmp_path / 'run'}" in said
+
+
+def test_a_batch_that_cannot_be_shared_out_is_refused(tiny):
+    with pytest.raises(UserError, match=r"batch\.labelled, 8, cannot be shared out evenly by 3 processes"):
+        validate(replace(tiny, devices=3))
+    with pytest.raises(UserError, match=r"paws\.per_class, 2, cannot be shared out evenly by 4 processes"):
+        validate(replace(tiny, method="paws", devices=4))

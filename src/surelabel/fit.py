@@ -19,7 +19,7 @@ from surelabel.methods import Method
 from surelabel.network import Network
 from surelabel.protocol import summary
 from surelabel.runfolder import AVERAGED, RAW, RunFolder
-from surelabel.share import Share
+from surelabel.share import Share, losses_told
 from surelabel.state import TrainState
 from surelabel.train import AnyLoader, train
 
@@ -70,12 +70,12 @@ def _fit(run: Run, folder: RunFolder, labels_of: RunFolder | None, resume: bool,
         soft_wrap=True,
     )
     if fabric.global_rank > 0:
-        with Display(run.steps, state.step, console) as display:
+        with losses_told(folder.path), Display(run.steps, state.step, console) as display:
             train(run, method, loader, state, None, folder, display, fabric)
         return folder
     if not resume:
         folder.create(run, task, build.fingerprint(data), labelled)
-    with folder.locked():
+    with losses_told(folder.path), folder.locked():
         folder.write_history(state.history)  # which a killed run may have left ahead of its checkpoint
         _train(run, method, loader, state, data, folder, console, fabric)
     return folder
@@ -109,7 +109,9 @@ def _stored(asked: Run, folder: RunFolder, console: Console) -> Run:
             "differently, so it will not end bit for bit as it would have"
         )
         run = replace(run, threads=asked.threads)
-    return run
+    if asked.processes != run.processes:
+        console.print(f"The run was begun with {run.processes} processes, and goes on with {asked.processes}")
+    return replace(run, devices=asked.devices, nodes=asked.nodes)
 
 
 def show_found(data: DataSet, console: Console) -> None:

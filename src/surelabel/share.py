@@ -4,12 +4,16 @@ Random numbers and indices are drawn for the global batch, and each process take
 the samples, views and weight draws that one would. What depends on the whole batch is gathered first.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.nn.functional import all_gather, all_reduce
+
+from surelabel.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -30,11 +34,11 @@ class Share:
 
     def gather(self, own: Tensor) -> Tensor:
         """The rows of all processes, in order; gradients flow back to whoever had the row."""
-        return own if self.of == 1 else torch.cat(all_gather(own.contiguous()))  # type: ignore[no-untyped-call]
+        return own if self.of == 1 else _Gather.apply(own, self)  # type: ignore[no-untyped-call]
 
     def mean(self, own: Tensor) -> Tensor:
         """The mean over the processes, with gradients."""
-        return own if self.of == 1 else all_reduce(own) / self.of  # type: ignore[no-untyped-call]
+        return own if self.of == 1 else self.gather(own[None]).mean(0)
 
     def sum(self, own: Tensor) -> Tensor:
         """The sum over the processes, without gradients."""
@@ -53,7 +57,38 @@ class Share:
         return int(largest)
 
 
+class _Gather(torch.autograd.Function):
+    """All processes' rows one after another; a row's gradient is the sum of what all processes made of it."""
+
+    @staticmethod
+    def forward(context: Any, own: Tensor, share: Share) -> Tensor:
+        context.share = share
+        parts = [torch.empty_like(own, memory_format=torch.contiguous_format) for _ in range(share.of)]
+        dist.all_gather(parts, own.contiguous())
+        return torch.cat(parts)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        total = context.share.sum(gradients[0].contiguous())
+        return total[context.share.rows(len(total))], None
+
+
 ALONE = Share()
+
+
+@contextmanager
+def losses_told(folder: object) -> Iterator[None]:
+    """Within this block, the loss of another process is told in words, with what to do."""
+    try:
+        yield
+    except RuntimeError as error:
+        words = str(error)
+        if not (isinstance(error, dist.DistError) or "gloo" in words or "NCCL" in words):
+            raise
+        raise UserError(
+            f"another process of this run was lost, so this one stopped too ({words[:100]}...). "
+            f"See what that one said; then go on with: surelabel fit --resume {folder}"
+        ) from error
 
 
 def is_first() -> bool:

@@ -53,7 +53,8 @@ def train(
 
     share = loader.share
     with StopRequest() as stop:
-        while state.step < run.steps and not stop.requested:
+        stopping = 0
+        while state.step < run.steps and not stopping:
             for group in (group for optimizer in state.optimizers for group in optimizer.param_groups):
                 group["lr"] = group["initial_lr"] * rate(run.optimizer, state.step, run.steps)
             with watch.part("views"):
@@ -63,7 +64,8 @@ def train(
             watch.images += batch.images
             health.note(losses.total)
             display.step(state.step)
-            stop.requested = share.any(stop.requested)
+            # All stop at the same step, whichever of them the signal reached.
+            stopping = share.any(stop.requested)
 
             if state.step % every == 0 or state.step == run.steps:
                 bring_together(state, share)
@@ -84,12 +86,18 @@ def train(
                 health.check()
                 folder.save(state)
     fabric.barrier()
-    stop.end()
+    stop.end(stopping)
 
 
 def bring_together(state: TrainState, share: Share) -> None:
-    """Give the first process the sums of all; the others begin anew."""
+    """Give the first process the tally of all; the others begin anew.
+
+    Counts of samples add up. A loss is a mean over samples, so that of the whole batch is the mean over processes.
+    """
     whole = {name: share.sum(value) for name, value in sorted(state.tally.items())}
+    for name in ("steps", *(f"{name}_loss" for name in LOSSES)):
+        if name in whole:
+            whole[name] = whole[name] / share.of
     state.tally = whole if share.rank == 0 else {}
 
 
