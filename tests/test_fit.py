@@ -76,7 +76,7 @@ def command(tiny, tmp_path):
 def test_an_interrupt_saves_and_the_resumed_run_ends_bit_for_bit_as_an_uninterrupted_one(command, tmp_path):
     whole = command(tmp_path / "whole")
     stopped = command(tmp_path / "stopped")
-    while not (tmp_path / "stopped" / "metrics.jsonl").exists():
+    while not (tmp_path / "stopped" / "checkpoint.pt").exists():
         assert stopped.poll() is None, stopped.stdout.read()
         time.sleep(0.01)
     stopped.send_signal(signal.SIGINT)

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from lightning_fabric import Fabric
 from numpy.typing import NDArray
+from torch import nn
 
 from surelabel import datasets
 from surelabel.average import Cosine, Equal, Moving, Rising, Rule, averaged
@@ -41,7 +43,7 @@ def resolve(run: Run) -> Run:
     return replace(
         _with_own_values(run, build_method(run)),
         device=usable(run.device),
-        threads=run.threads or os.cpu_count() or 1,
+        threads=run.threads or max(1, (os.cpu_count() or 1) // run.devices),
         out=str(run.folder),
         data=run.data if run.data in datasets.NAMED else _whole(run.data),
         data_dir=None if run.data_dir is None else _whole(run.data_dir),
@@ -148,6 +150,17 @@ def usable(device: Device) -> Device:
     return device
 
 
+def build_fabric(run: Run) -> Fabric:
+    """What puts the network on its device and, with several processes, averages their gradients."""
+    return Fabric(
+        accelerator=run.device,
+        devices=run.devices,
+        num_nodes=run.nodes,
+        strategy="ddp" if run.processes > 1 else "auto",
+        precision=run.precision if run.precision.endswith("mixed") else None,
+    )
+
+
 def fingerprint(data: DataSet) -> str:
     """A short hash of the training data: all labels, and a hundred images spread over it."""
     sample = np.linspace(0, len(data.train) - 1, 100, dtype=np.int64)
@@ -168,6 +181,10 @@ def build_network(run: Run, task: Task) -> Network:
         torch.manual_seed(int(generator(run.seed, "weights").integers(2**63)))
         trunk = backbone(run.network, task.shape)
         made = Network(trunk, _head(run, trunk.features, len(task.classes)), task)
+    if run.precision == "64":
+        made = made.double()
+    if run.processes > 1 and run.device == "cuda":
+        made = nn.SyncBatchNorm.convert_sync_batchnorm(made)  # type: ignore[no-untyped-call]
     return made.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
@@ -176,8 +193,9 @@ def _head(run: Run, features: int, classes: int) -> LinearHead | BayesianHead | 
     if isinstance(method, Paws):
         settings = run.paws
         return Projection(
-            features, settings.width, classes, settings.temperature, method.head, settings.prediction_head
-        )
+            features, settings.width, classes, settings.temperature, method.head, settings.prediction_head,
+            batch_norm=run.network.norm == "batch",
+        )  # fmt: skip
     return BayesianHead(features, classes, method.head) if method.head else LinearHead(features, classes)
 
 

@@ -69,15 +69,18 @@ def _run(options: "Options | None", labels_of: str | None = None) -> int:
     if options is None:
         return 0
     from surelabel.fit import fit
+    from surelabel.share import is_first
     from surelabel.signals import Stopped
 
     folder = options.run.folder
     try:
         fit(options.run, options.resume, labels_of=labels_of)
     except Stopped as stopped:
-        print(f"Stopped by {stopped} and saved. Go on with: surelabel fit --resume {folder}")
+        if is_first():
+            print(f"Stopped by {stopped} and saved. Go on with: surelabel fit --resume {folder}")
         return stopped.exit_code
-    print(f"The run is in {folder}")
+    if is_first():
+        print(f"The run is in {folder}")
     return 0
 
 

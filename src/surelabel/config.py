@@ -56,12 +56,14 @@ class Network:
         name: wrn-DEPTH-WIDTH (depth 10, 16, 22, 28, ...), resnet-18 or resnet-50
         padding: what lies beyond an image's border: zeros, or, for a periodic image such as a crystal, its other side
         stem_stride: 2 halves the image at the first layer: a quarter of the work
+        norm: BatchNorm, or GroupNorm, which does not depend on the other images of the batch
         norm_momentum: how fast BatchNorm's running statistics follow the batches
     """
 
     name: str = "wrn-28-2"
     padding: Literal["zeros", "circular"] = "zeros"
     stem_stride: int = 1
+    norm: Literal["batch", "group"] = "batch"
     norm_momentum: float = 0.001
 
 
@@ -277,7 +279,10 @@ class Run:
         weak_norm: with split, what BatchNorm normalises the weak views by: their own batch statistics, which also move
             the running ones (batch) or do not (batch-kept), or the running ones, which the other views make (running)
         device: auto, cpu or cuda
-        threads: how many CPU threads; as many as there are cores when not given
+        threads: how many CPU threads each process uses; all cores shared out when not given
+        devices: how many processes on this machine, one for each GPU
+        nodes: how many machines
+        precision: 32 bits, 64, or mixed with 16 (bfloat16 or float16)
     """
 
     method: str = "fixmatch"
@@ -294,6 +299,9 @@ class Run:
     weak_norm: WeakNorm | None = None
     device: Device = "auto"
     threads: int | None = None
+    devices: int = 1
+    nodes: int = 1
+    precision: Literal["32", "64", "bf16-mixed", "16-mixed"] = "32"
     batch: Batch = field(default_factory=Batch)
     network: Network = field(default_factory=Network)
     views: Views = field(default_factory=Views)
@@ -310,6 +318,10 @@ class Run:
     def base(self) -> str:
         """The method without its teacher."""
         return self.method.partition("+")[0]
+
+    @property
+    def processes(self) -> int:
+        return self.devices * self.nodes
 
     @property
     def by_neighbours(self) -> bool:
@@ -347,7 +359,8 @@ def steps_of(duration: float, steps: int) -> int:
 ABOVE_ZERO = (
     "steps", "threads", "batch.labelled", "batch.ratio", "optimizer.lr", "evaluation.every", "evaluation.batch",
     "evaluation.samples", "network.stem_stride", "selection.window", "head.samples", "head.prior", "head.lr",
-    "paws.unlabelled", "paws.per_class", "paws.classes", "paws.support_views", "paws.small_size", "paws.temperature",
+    "devices", "nodes", "paws.unlabelled", "paws.per_class",
+    "paws.classes", "paws.support_views", "paws.small_size", "paws.temperature",
     "paws.width", "paws.large", "paws.small_least",
 )  # fmt: skip
 NOT_NEGATIVE = (
@@ -367,6 +380,7 @@ def validate(run: Run) -> Run:
     if run.batch.labelled < 2:
         raise UserError("batch.labelled must be at least 2: BatchNorm needs more than one image")
     _refuse_outside(run)
+    _refuse_uneven(run)
     if run.optimizer.nesterov and run.optimizer.momentum == 0:
         raise UserError("optimizer.nesterov needs a momentum above zero")
     if run.optimizer.nesterov and run.optimizer.trust > 0:
@@ -374,6 +388,16 @@ def validate(run: Run) -> Run:
     if run.paws.small_least > run.paws.small:
         raise UserError(f"paws.small_least, {run.paws.small_least}, is above paws.small, {run.paws.small}")
     return run
+
+
+def _refuse_uneven(run: Run) -> None:
+    """Each process takes as many rows of a batch as the others."""
+    sizes = {"batch.labelled": run.batch.labelled}
+    if run.by_neighbours:
+        sizes = {"paws.unlabelled": run.paws.unlabelled, "paws.per_class": run.paws.per_class}
+    for key, size in sizes.items():
+        if size % run.processes:
+            raise UserError(f"{key}, {size}, cannot be shared out evenly by {run.processes} processes")
 
 
 def _refuse_outside(run: Run) -> None:

@@ -77,10 +77,9 @@ def soft_cross_entropy(probs: Tensor, target: Tensor) -> Tensor:
     return -(target * probs.clamp_min(torch.finfo(probs.dtype).tiny).log()).sum(-1)
 
 
-def mean_entropy(probs: Tensor) -> Tensor:
-    """H(q̄), the entropy of the mean q̄ of predictions, which me-max maximises. probs [N, K] -> scalar."""
-    mean = probs.mean(0)
-    return soft_cross_entropy(mean, mean)
+def entropy(probs: Tensor) -> Tensor:
+    """H(q) = -Σ_k q_k log q_k; of the mean prediction q̄, it is what me-max maximises. probs [..., K] -> [...]."""
+    return soft_cross_entropy(probs, probs)
 
 
 def gaussian_kl(mu: Tensor, sigma: Tensor, prior: float) -> Tensor:

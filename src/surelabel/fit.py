@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from lightning_fabric import Fabric
 from rich.console import Console
 
 from surelabel import build, datasets, evaluate
@@ -18,6 +19,7 @@ from surelabel.methods import Method
 from surelabel.network import Network
 from surelabel.protocol import summary
 from surelabel.runfolder import AVERAGED, RAW, RunFolder
+from surelabel.share import Share, losses_told
 from surelabel.state import TrainState
 from surelabel.train import AnyLoader, train
 
@@ -31,11 +33,10 @@ def fit(
     """
     console = console or Console()
     folder = RunFolder(run.folder)
-    if not resume:
-        folder.refuse_existing()
-        return _fit(build.resolve(run), folder, None if labels_of is None else RunFolder(labels_of), False, console)
-    with folder.locked():
+    if resume:
         return _fit(_stored(run, folder, console), folder, folder, True, console)
+    folder.refuse_existing()
+    return _fit(build.resolve(run), folder, None if labels_of is None else RunFolder(labels_of), False, console)
 
 
 def _fit(run: Run, folder: RunFolder, labels_of: RunFolder | None, resume: bool, console: Console) -> RunFolder:
@@ -55,6 +56,10 @@ def _fit(run: Run, folder: RunFolder, labels_of: RunFolder | None, resume: bool,
         console.print(note or f"Going on from step {state.step}", highlight=False, markup=False, soft_wrap=True)
     loader = build.build_loader(run, data, labelled)
     loader(state.step)  # what the views cannot be applied to should fail before there is a folder
+    fabric = build.build_fabric(run)
+    fabric.launch()  # starts the other processes, which come here by themselves
+    loader = replace(loader, share=Share(fabric.global_rank, fabric.world_size))
+    console.quiet = console.quiet or fabric.global_rank > 0
     show_found(data, console)
     parameters = sum(parameter.numel() for parameter in network.parameters())
     console.print(
@@ -64,20 +69,24 @@ def _fit(run: Run, folder: RunFolder, labels_of: RunFolder | None, resume: bool,
         markup=False,
         soft_wrap=True,
     )
-    if resume:
-        _train(run, method, loader, state, data, folder, console)
-    else:
+    if fabric.global_rank > 0:
+        with losses_told(folder.path), Display(run.steps, state.step, console) as display:
+            train(run, method, loader, state, None, folder, display, fabric)
+        return folder
+    if not resume:
         folder.create(run, task, build.fingerprint(data), labelled)
-        with folder.locked():
-            _train(run, method, loader, state, data, folder, console)
+    with losses_told(folder.path), folder.locked():
+        folder.write_history(state.history)  # which a killed run may have left ahead of its checkpoint
+        _train(run, method, loader, state, data, folder, console, fabric)
     return folder
 
 
 def _train(
-    run: Run, method: Method, loader: AnyLoader, state: TrainState, data: DataSet, folder: RunFolder, console: Console
-) -> None:
+    run: Run, method: Method, loader: AnyLoader, state: TrainState, data: DataSet, folder: RunFolder, console: Console,
+    fabric: Fabric,
+) -> None:  # fmt: skip
     with Display(run.steps, state.step, console) as display:
-        train(run, method, loader, state, data.test, folder, display)
+        train(run, method, loader, state, data.test, folder, display, fabric)
     if data.test is None:
         console.print("There is no test set, so no figures: the labelled part of the data was all used for training")
         return
@@ -100,7 +109,9 @@ def _stored(asked: Run, folder: RunFolder, console: Console) -> Run:
             "differently, so it will not end bit for bit as it would have"
         )
         run = replace(run, threads=asked.threads)
-    return run
+    if asked.processes != run.processes:
+        console.print(f"The run was begun with {run.processes} processes, and goes on with {asked.processes}")
+    return replace(run, devices=asked.devices, nodes=asked.nodes)
 
 
 def show_found(data: DataSet, console: Console) -> None:

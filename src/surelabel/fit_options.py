@@ -50,6 +50,8 @@ MORE_STEPS = (
     "the learning rate falls along a cosine to the step that was planned as the last, so more steps are another run"
 )
 
+# What may be another when a run goes on, since the machine may be: it is said.
+MACHINE = {"threads", "devices", "nodes"}
 # What self-training and PAWS have different values of.
 FAMILY = ("paws", "optimizer", "teacher", "average", "head", "views", "batch", "selection", "target")
 
@@ -224,7 +226,8 @@ def _begun(run: Run, extra: dict[str, str]) -> Options:
         return Options(run, resume=False)
     stored = replace(read_run(begun), out=str(run.folder))
     _refuse_other_settings(run, stored)
-    return Options(replace(stored, threads=run.threads or stored.threads), resume=True)
+    threads = run.threads or stored.threads
+    return Options(replace(stored, threads=threads, devices=run.devices, nodes=run.nodes), resume=True)
 
 
 def _resumed(given: dict[str, str], extra: dict[str, str]) -> Options:
@@ -232,7 +235,7 @@ def _resumed(given: dict[str, str], extra: dict[str, str]) -> Options:
     folder = Path(extra["resume"])
     if "steps" in given:
         raise UserError(f"--resume {folder} cannot change --steps: {MORE_STEPS}")
-    if set(given) - {"threads"} or set(extra) - {"resume", "print_config"}:
+    if set(given) - MACHINE or set(extra) - {"resume", "print_config"}:
         raise UserError("--resume RUN goes on with that run's own settings: leave the other options out")
     if not (folder / "config.yaml").is_file():
         raise UserError(f"--resume {folder}: that is not a run folder, it has no config.yaml")
@@ -246,7 +249,7 @@ def _refuse_other_settings(run: Run, stored: Run) -> None:
     # Paths are stored whole.
     paths = [key for key in ("data", "data_dir", "init") if asked[key] and Path(asked[key]).exists()]
     asked |= {key: str(Path(asked[key]).resolve()) for key in paths}
-    del asked["threads"]  # another number is said, and allowed: the machine may be another one
+    asked = {key: value for key, value in asked.items() if key not in MACHINE}
     for key, value in asked.items():
         if value not in (None, "auto", before[key]):
             why = f" ({MORE_STEPS})" if key == "steps" else ""

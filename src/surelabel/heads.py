@@ -48,7 +48,7 @@ class LinearHead(nn.Linear):
         return super().forward(features)
 
     @torch.no_grad()
-    def predict(self, features: Tensor, draws: np.random.Generator) -> Prediction:
+    def predict(self, features: Tensor, draws: np.random.Generator, first: int = 0) -> Prediction:
         """Class probabilities [N, K] of features [N, D]."""
         return Prediction(self(features).softmax(dim=-1))
 
@@ -64,12 +64,15 @@ class BayesianHead(GaussianLinear):
         self.settings = settings
 
     @torch.no_grad()
-    def predict(self, features: Tensor, draws: np.random.Generator) -> Prediction:
-        """Mean and deviation (1/M) [N, K] of M sampled softmax outputs. features [N, D]."""
+    def predict(self, features: Tensor, draws: np.random.Generator, first: int = 0) -> Prediction:
+        """Mean and deviation (1/M) [N, K] of M sampled softmax outputs. features [N, D].
+
+        The features are those of sample number `first` and on in the batch that the draws are for.
+        """
         sharp = self.settings.temperature
         moments = [
             _mean_and_deviation((logits / sharp).softmax(dim=-1) for logits in parts)
-            for parts in self._sampled_logits(features, draws)
+            for parts in self._sampled_logits(features, draws, first)
         ]
         means, deviations = (torch.cat(rows) for rows in zip(*moments, strict=True))
         return Prediction(means, deviations)
@@ -80,14 +83,18 @@ class BayesianHead(GaussianLinear):
         sampled = self._sampled_logits(features, draws)
         return torch.cat([_mean_and_deviation(logits.log_softmax(-1) for logits in parts)[0] for parts in sampled])
 
-    def _sampled_logits(self, features: Tensor, draws: np.random.Generator) -> Iterator[Iterator[Tensor]]:
+    def _sampled_logits(
+        self, features: Tensor, draws: np.random.Generator, first: int = 0
+    ) -> Iterator[Iterator[Tensor]]:
         """Logits of features [N, D]: some rows at a time, and of these some of the M draws [n, m, K] at a time."""
         by = {"logits": self._logits_from_their_gaussian, "weights": self._logits_from_weights}
         # In the parameters' own precision, under mixed precision too: deviations are small differences.
         with torch.autocast(features.device.type, enabled=False):
-            yield from by[self.settings.sampling](features.to(self.weight_mean.dtype), draws)
+            yield from by[self.settings.sampling](features.to(self.weight_mean.dtype), draws, first)
 
-    def _logits_from_their_gaussian(self, features: Tensor, draws: np.random.Generator) -> Iterator[Iterator[Tensor]]:
+    def _logits_from_their_gaussian(
+        self, features: Tensor, draws: np.random.Generator, first: int
+    ) -> Iterator[Iterator[Tensor]]:
         """Draw logits themselves: their mean is µᵀv + b, their variance σ²ᵀv² + σ_b².
 
         One sample's logits are independent Gaussians, so each prediction has exactly the distribution that drawing
@@ -96,11 +103,15 @@ class BayesianHead(GaussianLinear):
         mean, deviation = self.moments(features)
         samples, classes = self.settings.samples, mean.shape[1]
         size = max(1, CHUNK // (samples * classes))
+        for passed in range(0, first, size):  # normal numbers cannot be skipped, only drawn
+            draws.standard_normal((min(size, first - passed), samples, classes), dtype=np.float32)
         for centre, spread in zip(torch.split(mean, size), torch.split(deviation, size), strict=True):
             noise = self.normals(draws, len(centre), samples, classes)
             yield iter([centre[:, None] + spread[:, None] * noise])
 
-    def _logits_from_weights(self, features: Tensor, draws: np.random.Generator) -> Iterator[Iterator[Tensor]]:
+    def _logits_from_weights(
+        self, features: Tensor, draws: np.random.Generator, first: int
+    ) -> Iterator[Iterator[Tensor]]:
         """Draw weights, as many times as there are samples; all rows share a draw."""
         samples = self.settings.samples
         size = max(1, CHUNK // max(1, len(features) * len(self.bias_mean)))

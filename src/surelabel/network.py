@@ -67,9 +67,12 @@ class Network(nn.Module):
         return features, self.head(features, noise)
 
     @torch.no_grad()
-    def predict(self, images: Tensor, draws: np.random.Generator) -> Prediction:
-        """Class probabilities of images [N, C, H, W], without gradients; a Bayesian head samples by `draws`."""
-        return self.head.predict(self.features(images), draws)
+    def predict(self, images: Tensor, draws: np.random.Generator, first: int = 0) -> Prediction:
+        """Class probabilities of images [N, C, H, W], without gradients; a Bayesian head samples by `draws`.
+
+        `first` is the number of the first image in the batch that the draws are for.
+        """
+        return self.head.predict(self.features(images), draws, first)
 
 
 @contextmanager

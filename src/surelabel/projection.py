@@ -25,18 +25,18 @@ class Projection(nn.Module):
 
     def __init__(
         self, features: int, width: int, classes: int, temperature: float,
-        bayesian: Bayesian | None = None, prediction_head: bool = False,
+        bayesian: Bayesian | None = None, prediction_head: bool = False, batch_norm: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
         self.classes = classes
         self.temperature = temperature
         self.samples = bayesian.samples if bayesian else 1
-        self.hidden = nn.Sequential(*_layer(features, width), *_layer(width, width))
+        self.hidden = nn.Sequential(*_layer(features, width, batch_norm), *_layer(width, width, batch_norm))
         self.last: nn.Linear | GaussianLinear
         self.last = GaussianLinear(width, width, bayesian.prior) if bayesian else nn.Linear(width, width)
         narrow = max(1, width // BOTTLENECK)
         self.prediction_head = (
-            nn.Sequential(nn.BatchNorm1d(width), *_layer(width, narrow), nn.Linear(narrow, width))
+            nn.Sequential(_norm(width, batch_norm), *_layer(width, narrow, batch_norm), nn.Linear(narrow, width))
             if prediction_head
             else None
         )
@@ -73,7 +73,7 @@ class Projection(nn.Module):
         self.support, self.support_classes = state[:, :-1].to(device), state[:, -1].to(device, torch.int64)
 
     @torch.no_grad()
-    def predict(self, features: Tensor, draws: np.random.Generator) -> Prediction:
+    def predict(self, features: Tensor, draws: np.random.Generator, first: int = 0) -> Prediction:
         """Class probabilities [N, K] of features [N, D] by their neighbours among all labelled images."""
         with torch.autocast(features.device.type, enabled=False):
             z = F.normalize(self(features.to(next(self.parameters()).dtype))[:, -1], dim=-1)
@@ -84,5 +84,9 @@ class Projection(nn.Module):
         return self.last.kl() if isinstance(self.last, GaussianLinear) else None
 
 
-def _layer(inputs: int, outputs: int) -> list[nn.Module]:
-    return [nn.Linear(inputs, outputs), nn.BatchNorm1d(outputs), nn.ReLU(inplace=True)]
+def _layer(inputs: int, outputs: int, batch_norm: bool) -> list[nn.Module]:
+    return [nn.Linear(inputs, outputs), _norm(outputs, batch_norm), nn.ReLU(inplace=True)]
+
+
+def _norm(width: int, batch: bool) -> nn.Module:
+    return nn.BatchNorm1d(width) if batch else nn.LayerNorm(width)

@@ -146,7 +146,6 @@ class RunFolder:
             except Damaged as error:
                 damaged.append(str(error))
                 continue
-            self.write_history(state.history)
             return f"{damaged[0]}; going on from {checkpoint}, step {state.step}" if damaged else None
         if damaged:
             raise UserError(f"{'; '.join(damaged)}: there is nothing to go on from")

@@ -40,7 +40,7 @@ class StopRequest:
             raise KeyboardInterrupt
         self.requested = number
 
-    def end(self) -> None:
-        """Raise `Stopped` if a signal came."""
-        if self.requested:
-            raise Stopped(self.requested)
+    def end(self, requested: int = 0) -> None:
+        """Raise `Stopped` if a signal came, here or to another process."""
+        if requested or self.requested:
+            raise Stopped(requested or self.requested)

@@ -21,6 +21,7 @@ from surelabel.methods import Method
 from surelabel.metrics import SelectionSums, selection_sums
 from surelabel.runfolder import CHECKPOINT, RunFolder
 from surelabel.schedules import cosine_7_16, warmup_cosine
+from surelabel.share import Share
 from surelabel.signals import StopRequest
 from surelabel.state import TrainState
 from surelabel.types import Batch, Crops, Losses
@@ -37,9 +38,12 @@ def train(
     test: Source | None,
     folder: RunFolder,
     display: Display,
+    fabric: Fabric,
 ) -> None:
-    """Train from `state.step` to the end of the run, or until asked to stop; the state is saved either way."""
-    fabric = Fabric(accelerator=run.device, devices=1)
+    """Train from `state.step` to the end of the run, or until asked to stop; the state is saved either way.
+
+    Of several processes the first evaluates, shows and saves.
+    """
     model, *_ = fabric.setup(state.network, *state.optimizers)
     model.train()
     every = steps_of(run.evaluation.every, run.steps)
@@ -47,8 +51,10 @@ def train(
     health = Health(run, state, loader, folder)
     saved = state.step
 
+    share = loader.share
     with StopRequest() as stop:
-        while state.step < run.steps and not stop.requested:
+        stopping = 0
+        while state.step < run.steps and not stopping:
             for group in (group for optimizer in state.optimizers for group in optimizer.param_groups):
                 group["lr"] = group["initial_lr"] * rate(run.optimizer, state.step, run.steps)
             with watch.part("views"):
@@ -58,22 +64,41 @@ def train(
             watch.images += batch.images
             health.note(losses.total)
             display.step(state.step)
+            # All stop at the same step, whichever of them the signal reached.
+            stopping = share.any(stop.requested)
 
             if state.step % every == 0 or state.step == run.steps:
-                with watch.part("evaluation"):
-                    refresh(run, state, loader)
-                    health.check()
-                    state.history.append(evaluation(run, state, test))
-                display.evaluation(state.history[-1])
-                state.tally.clear()
-                folder.save(state)
+                bring_together(state, share)
                 saved = state.step
-                folder.add_timing({"step": state.step} | watch.lap())
+                if share.rank == 0:
+                    with watch.part("evaluation"):
+                        refresh(run, state, loader)
+                        health.check()
+                        state.history.append(evaluation(run, state, test))
+                    display.evaluation(state.history[-1])
+                    state.tally.clear()
+                    folder.save(state)
+                    folder.add_timing({"step": state.step} | watch.lap())
         if saved != state.step:
-            refresh(run, state, loader)
-            health.check()
-            folder.save(state)
-    stop.end()
+            bring_together(state, share)
+            if share.rank == 0:
+                refresh(run, state, loader)
+                health.check()
+                folder.save(state)
+    fabric.barrier()
+    stop.end(stopping)
+
+
+def bring_together(state: TrainState, share: Share) -> None:
+    """Give the first process the tally of all; the others begin anew.
+
+    Counts of samples add up. A loss is a mean over samples, so that of the whole batch is the mean over processes.
+    """
+    whole = {name: share.sum(value) for name, value in sorted(state.tally.items())}
+    for name in ("steps", *(f"{name}_loss" for name in LOSSES)):
+        if name in whole:
+            whole[name] = whole[name] / share.of
+    state.tally = whole if share.rank == 0 else {}
 
 
 def advance(

@@ -8,6 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from surelabel.randomness import generator
+from surelabel.share import ALONE, Share
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Step:
 
     seed: int = 0
     step: int = 0
+    share: Share = ALONE
 
     def draws(self, purpose: str) -> np.random.Generator:
         """Random numbers for this purpose in this step."""

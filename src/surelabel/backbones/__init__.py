@@ -13,7 +13,8 @@ __all__ = ["ResNet", "WideResNet", "backbone"]
 def backbone(settings: Network, shape: tuple[int, int, int]) -> WideResNet | ResNet:
     """The backbone that these settings name, for images of this shape (C, H, W)."""
     channels, height, width = shape
-    momentum, padding, stride = settings.norm_momentum, settings.padding, settings.stem_stride
+    momentum = settings.norm_momentum if settings.norm == "batch" else None
+    padding, stride = settings.padding, settings.stem_stride
     if match := re.fullmatch(r"wrn-(\d+)-(\d+)", settings.name):
         depth, widen = int(match[1]), int(match[2])
         if depth < 10 or (depth - 4) % 6 or widen < 1:

@@ -4,6 +4,13 @@ import torch
 from torch import Tensor, nn
 
 
+def norm(channels: int, momentum: float | None) -> nn.Module:
+    """BatchNorm, or, without a momentum, GroupNorm with groups of eight channels, or all where these do not divide."""
+    if momentum is not None:
+        return nn.BatchNorm2d(channels, momentum=momentum)
+    return nn.GroupNorm(channels // 8 if channels % 8 == 0 else 1, channels)
+
+
 class Conv(nn.Conv2d):
     """A convolution without bias whose output is the size of its input divided by the stride.
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from surelabel.backbones.layers import Conv, MaxPool
+from surelabel.backbones.layers import Conv, MaxPool, norm
 
 SMALL = 64  # pixels a side
 BLOCKS = {18: (2, 2, 2, 2), 50: (3, 4, 6, 3)}
@@ -12,7 +12,9 @@ BLOCKS = {18: (2, 2, 2, 2), 50: (3, 4, 6, 3)}
 class Block(nn.Module):
     """A residual block: two 3×3 convolutions, or, as a bottleneck, 1×1 - 3×3 - 1×1 with four times the channels."""
 
-    def __init__(self, inputs: int, width: int, stride: int, bottleneck: bool, momentum: float, padding: str) -> None:
+    def __init__(
+        self, inputs: int, width: int, stride: int, bottleneck: bool, momentum: float | None, padding: str
+    ) -> None:
         super().__init__()
         outputs = width * (4 if bottleneck else 1)
         if bottleneck:
@@ -22,11 +24,11 @@ class Block(nn.Module):
         layers: list[nn.Module] = []
         for index, (before, after, kernel, step) in enumerate(shapes):
             layers += [nn.ReLU(inplace=True)] if index else []
-            layers += [Conv(before, after, kernel, step, padding), nn.BatchNorm2d(after, momentum=momentum)]
+            layers += [Conv(before, after, kernel, step, padding), norm(after, momentum)]
         self.branch = nn.Sequential(*layers)
         self.shortcut: nn.Module = nn.Identity()
         if inputs != outputs or stride != 1:
-            self.shortcut = nn.Sequential(Conv(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs, momentum=momentum))
+            self.shortcut = nn.Sequential(Conv(inputs, outputs, 1, stride), norm(outputs, momentum))
         self.activation = nn.ReLU(inplace=True)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -42,14 +44,14 @@ class ResNet(nn.Module):
     """
 
     def __init__(
-        self, channels: int, depth: int, side: int, momentum: float, padding: str = "zeros", stem_stride: int = 1
+        self, channels: int, depth: int, side: int, momentum: float | None, padding: str = "zeros", stem_stride: int = 1
     ) -> None:
         super().__init__()
         small = side < SMALL
         bottleneck = depth >= 50
         self.stem = nn.Sequential(
             Conv(channels, 64, 3, stem_stride, padding) if small else Conv(channels, 64, 7, 2, padding),
-            nn.BatchNorm2d(64, momentum=momentum),
+            norm(64, momentum),
             nn.ReLU(inplace=True),
             nn.Identity() if small else MaxPool(padding),
         )

@@ -3,11 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from surelabel.backbones.layers import Conv
-
-
-def _norm(channels: int, momentum: float) -> nn.BatchNorm2d:
-    return nn.BatchNorm2d(channels, momentum=momentum)
+from surelabel.backbones.layers import Conv, norm
 
 
 def _activation() -> nn.LeakyReLU:
@@ -21,12 +17,14 @@ class Block(nn.Module):
     norm and activation, in the others before them.
     """
 
-    def __init__(self, inputs: int, outputs: int, stride: int, first: bool, momentum: float, padding: str) -> None:
+    def __init__(
+        self, inputs: int, outputs: int, stride: int, first: bool, momentum: float | None, padding: str
+    ) -> None:
         super().__init__()
         self.first = first
-        self.norm1 = _norm(inputs, momentum)
+        self.norm1 = norm(inputs, momentum)
         self.conv1 = Conv(inputs, outputs, 3, stride, padding)
-        self.norm2 = _norm(outputs, momentum)
+        self.norm2 = norm(outputs, momentum)
         self.conv2 = Conv(outputs, outputs, 3, 1, padding)
         self.activation = _activation()
         same = inputs == outputs and stride == 1
@@ -47,7 +45,13 @@ class WideResNet(nn.Module):
     """
 
     def __init__(
-        self, channels: int, depth: int, width: int, momentum: float, padding: str = "zeros", stem_stride: int = 1
+        self,
+        channels: int,
+        depth: int,
+        width: int,
+        momentum: float | None,
+        padding: str = "zeros",
+        stem_stride: int = 1,
     ) -> None:
         super().__init__()
         self.stem = Conv(channels, 16, 3, stem_stride, padding)
@@ -60,7 +64,7 @@ class WideResNet(nn.Module):
                 blocks.append(Block(inputs, outputs, stride if number == 0 else 1, first, momentum, padding))
                 inputs = outputs
         self.blocks = nn.Sequential(*blocks)
-        self.norm = _norm(inputs, momentum)
+        self.norm = norm(inputs, momentum)
         self.activation = _activation()
         self.features = inputs
         for module in self.modules():

@@ -10,7 +10,8 @@ from torch import Tensor
 from surelabel.data.source import Source
 from surelabel.data.views import View
 from surelabel.randomness import sample_order, uniforms
-from surelabel.types import Batch
+from surelabel.share import ALONE, Share
+from surelabel.types import Batch, Step
 
 
 @dataclass(frozen=True)
@@ -30,24 +31,27 @@ class Loader:
     labelled_view: View
     weak_view: View | None = None
     strong_view: View | None = None
+    share: Share = ALONE
 
     def __call__(self, step: int) -> Batch:
         """The batch of this step."""
-        index = self.labelled[sample_order(self.seed, "labelled order", step, self.batch, len(self.labelled))]
+        here = Step(seed=self.seed, step=step, share=self.share)
+        order = sample_order(self.seed, "labelled order", step, self.batch, len(self.labelled))
+        index = self.labelled[order[self.share.rows(self.batch)]]
         labels = torch.from_numpy(self.source.labels[index]).to(self.device)
-        labelled = seen(fetch(self.source, index, self.device), self.labelled_view, self.seed, "labelled view", step)
+        labelled = seen(fetch(self.source, index, self.device), self.labelled_view, "labelled view", here)
         if self.weak_view is None or self.strong_view is None:
-            return Batch(labelled, labels, seed=self.seed, step=step)
-        index = sample_order(self.seed, "unlabelled order", step, self.batch * self.ratio, len(self.source))
+            return Batch(labelled, labels, **vars(here))
+        pool = self.batch * self.ratio
+        index = sample_order(self.seed, "unlabelled order", step, pool, len(self.source))[self.share.rows(pool)]
         images = fetch(self.source, index, self.device)
         return Batch(
             labelled,
             labels,
-            seen(images, self.weak_view, self.seed, "weak view", step),
-            seen(images, self.strong_view, self.seed, "strong view", step),
+            seen(images, self.weak_view, "weak view", here),
+            seen(images, self.strong_view, "strong view", here),
             torch.from_numpy(self.source.labels[index]).to(self.device),
-            seed=self.seed,
-            step=step,
+            **vars(here),
         )
 
 
@@ -56,7 +60,12 @@ def fetch(source: Source, index: NDArray[np.int64], device: torch.device) -> Ten
     return torch.from_numpy(source.images(index)).to(device)
 
 
-def seen(images: Tensor, view: View, seed: int, purpose: str, step: int) -> Tensor:
-    """The images as this view shows them in this step."""
-    draws = torch.from_numpy(uniforms(seed, purpose, step, len(images), view.draws)).to(images.device)
-    return view(images, draws)
+def seen(images: Tensor, view: View, purpose: str, here: Step, times: int = 1) -> Tensor:
+    """The images as this view shows them in this step, each so many times: all once, then all again.
+
+    The images are this process's; a draw belongs to a row of the global batch.
+    """
+    rows = len(images) * here.share.of
+    draws = uniforms(here.seed, purpose, here.step, times * rows, view.draws).reshape(times, rows, view.draws)
+    own = np.ascontiguousarray(draws[:, here.share.rows(rows)]).reshape(times * len(images), view.draws)
+    return view(images.repeat(times, 1, 1, 1), torch.from_numpy(own).to(images.device))

@@ -11,7 +11,8 @@ from surelabel.data.loader import fetch, seen
 from surelabel.data.source import Source
 from surelabel.data.views import View
 from surelabel.randomness import generator, sample_order
-from surelabel.types import Crops
+from surelabel.share import ALONE, Share
+from surelabel.types import Crops, Step
 
 
 @dataclass(frozen=True)
@@ -33,24 +34,26 @@ class MultiCropLoader:
     classes: int | None = None  # in the support of a step; None: all
     support_views: int = 2
     smalls: int = 6
+    share: Share = ALONE
 
     def __call__(self, step: int) -> Crops:
         """The batch of this step."""
+        here = Step(seed=self.seed, step=step, share=self.share)
         index = self._support(step)
-        pool = sample_order(self.seed, "unlabelled order", step, self.batch, len(self.source))
+        index = index[self.share.rows(len(index))]
+        order = sample_order(self.seed, "unlabelled order", step, self.batch, len(self.source))
+        pool = order[self.share.rows(self.batch)]
         images = fetch(self.source, pool, self.device)
-        support = fetch(self.source, index, self.device).repeat(self.support_views, 1, 1, 1)
-        small = images.repeat(self.smalls, 1, 1, 1)
+        support = fetch(self.source, index, self.device)
         labels = np.tile(self.source.labels[index], self.support_views)
         return Crops(
-            seen(support, self.support_view, self.seed, "support view", step),
+            seen(support, self.support_view, "support view", here, self.support_views),
             torch.from_numpy(labels).to(self.device),
-            seen(images.repeat(2, 1, 1, 1), self.large_view, self.seed, "large view", step),
-            seen(small, self.small_view, self.seed, "small view", step) if self.smalls else None,
+            seen(images, self.large_view, "large view", here, 2),
+            seen(images, self.small_view, "small view", here, self.smalls) if self.smalls else None,
             torch.from_numpy(self.source.labels[pool]).to(self.device),
             len(index),
-            seed=self.seed,
-            step=step,
+            **vars(here),
         )
 
     def _support(self, step: int) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from surelabel.equations import mean_entropy, smooth_labels, soft_cross_entropy, soft_nearest_neighbours
+from surelabel.equations import entropy, smooth_labels, soft_cross_entropy, soft_nearest_neighbours
 from surelabel.heads import Bayesian
 from surelabel.methods.prior import PriorLoss
 from surelabel.network import Network, Output, normalised_by
@@ -46,13 +46,13 @@ class Paws:
         sizes = [torch.cat([batch.support, batch.large])] + ([] if batch.small is None else [batch.small])
         noise = teacher.head.noise(batch.draws("weights"))
         out = model(sizes, noise)
-        labels = smooth_labels(batch.labels, teacher.head.classes, self.smoothing)
+        labels = smooth_labels(batch.share.gather(batch.labels), teacher.head.classes, self.smoothing)
         # Predictions: the neighbours of each view in the support.
-        probs = self._assign(out.outputs[:, -1], labels)
+        probs = self._assign(out.outputs[:, -1], labels, batch)
         with torch.no_grad():
             # Targets: what the teacher assigns the other large view to; for a small view, the mean of both.
             taught = out.outputs if self.own else self._taught(teacher, sizes[0], noise)
-            assigned = self._assign(taught[: len(sizes[0]), 0], labels)
+            assigned = self._assign(taught[: len(sizes[0]), 0], labels, batch)
             first, second = self.target(assigned).chunk(2)
             smalls = len(probs) // len(first) - 2
             targets = torch.cat([second, first] + [(first + second) / 2] * smalls)
@@ -62,7 +62,7 @@ class Paws:
         me_max = None
         if self.me_max:
             # Minus the entropy, of the network that learns: so that minimising spreads the mean over the classes.
-            me_max = -mean_entropy(self.target(probs))
+            me_max = -entropy(batch.share.mean(self.target(probs).mean(0)))
             total = total + me_max
         prior = None
         if out.kl is not None:
@@ -78,11 +78,14 @@ class Paws:
             out: Output = teacher(images, noise)
         return out.outputs
 
-    def _assign(self, z: Tensor, labels: Tensor) -> Tensor:
-        """Class probabilities of the views behind the support, in full precision. z [V S + N, d], labels [V S, K]."""
+    def _assign(self, z: Tensor, labels: Tensor, batch: Crops) -> Tensor:
+        """Class probabilities of the views behind the support, in full precision.
+
+        z [V S + N, d] are this process's; its views are compared with the support of all, labels [V S · processes, K].
+        """
         with torch.autocast(z.device.type, enabled=False):
-            whole = z.to(torch.promote_types(z.dtype, torch.float32))
-            return soft_nearest_neighbours(whole[len(labels) :], whole[: len(labels)], labels, self.temperature)
+            support, views = z.to(torch.promote_types(z.dtype, torch.float32)).tensor_split([len(batch.labels)])
+            return soft_nearest_neighbours(views, batch.share.gather(support), labels, self.temperature)
 
 
 paws = Paws()

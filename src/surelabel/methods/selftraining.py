@@ -11,6 +11,7 @@ from surelabel.heads import Bayesian
 from surelabel.methods.prior import PriorLoss
 from surelabel.network import Network, Output, normalised_by
 from surelabel.select import Select, State
+from surelabel.share import Share
 from surelabel.targets import Target
 from surelabel.types import Batch, Losses, Prediction
 
@@ -52,7 +53,8 @@ class SelfTraining:
         total, unlabelled_loss, prior_loss, mask = labelled_loss, None, None, None
         if prediction is not None:
             with torch.no_grad():
-                mask, selection = self.select(prediction, selection, step)  # whom to trust
+                mask, selection = self.select(everyone(prediction, batch.share), selection, step)  # whom to trust
+                mask = mask[batch.share.rows(len(mask))]
                 target = self.target(prediction.probs)  # what to learn
             unlabelled_loss = masked_cross_entropy(strong_logits, target, mask)  # Eq. 1
             total = total + self.weight * unlabelled_loss
@@ -65,12 +67,19 @@ class SelfTraining:
         """What the model makes of the labelled, then the strong views; the teacher's prediction on the weak ones."""
         noise = teacher.head.noise(batch.draws("weights"))  # one draw of the weights, for all logits of the step
         draws = batch.draws("pseudo-labels")
+        first = batch.share.first(batch.unlabelled)
         if batch.weak is None or batch.strong is None:
             return model(batch.labelled, noise), None
         learnt = torch.cat([batch.labelled, batch.strong])
         if self.forward == "joint":
             out = model(torch.cat([learnt, batch.weak]), noise)
-            return out, teacher.head.predict(out.features[len(learnt) :].detach(), draws)
+            return out, teacher.head.predict(out.features[len(learnt) :].detach(), draws, first)
         with normalised_by(self.weak_norm, teacher):
-            prediction = teacher.predict(batch.weak, draws)
+            prediction = teacher.predict(batch.weak, draws, first)
         return model(learnt, noise), prediction
+
+
+def everyone(prediction: Prediction, share: Share) -> Prediction:
+    """The prediction for the whole batch, of which each process made a part."""
+    std = None if prediction.std is None else share.gather(prediction.std)
+    return Prediction(share.gather(prediction.probs), std)

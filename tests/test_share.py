@@ -1,0 +1,126 @@
+"""Two real processes, joined by gloo, do what one does."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from torch import multiprocessing
+from torch.nn.parallel import DistributedDataParallel
+
+from surelabel import build
+from surelabel.config import Network, Optimizer, validate
+from surelabel.errors import UserError
+from surelabel.settings import to_yaml
+from surelabel.share import Share
+from surelabel.train import advance
+
+METHODS = ["fixmatch", "bam-uda", "paws", "bam-paws+ema"]
+STEPS = 20
+
+
+def exact(tiny, method):
+    """Nothing in it depends on how a batch is split: no BatchNorm, and float64."""
+    network = Network("wrn-10-1", norm="group")
+    lars = Optimizer(lr=0.2, nesterov=False, schedule="warmup-cosine")
+    return build.resolve(
+        replace(tiny, method=method, network=network, precision="64", optimizer=lars, forward=None, device="cpu")
+    )
+
+
+def losses(run, data, share, wrap):
+    """The loss of each of the first steps, over the global batch, and the gradient of the first."""
+    method = build.build_method(run, len(data.train))
+    state = build.build_state(run, build.build_network(run, build.task_of(data)), method)
+    loader = replace(build.build_loader(run, data, build.build_split(run, data)), share=share)
+    model = wrap(state.network).train()
+    found = []
+    for _ in range(STEPS):
+        of = advance(method, model, state, loader(state.step), torch.autograd.backward)
+        found.append(share.sum(of.total.detach()).item() / share.of)
+    return found, torch.cat([parameter.detach().flatten() for parameter in state.network.parameters()])
+
+
+def one_of_two(rank, runs, data, folder):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    for run in runs:
+        found = losses(run, data, Share(rank, 2), DistributedDataParallel)
+        torch.save(found, f"{folder}/{run.method}-{rank}.pt")
+    dist.destroy_process_group()
+
+
+def test_two_processes_have_the_losses_of_one(tiny, digits_data, tmp_path):
+    runs = [exact(tiny, method) for method in METHODS]
+    multiprocessing.spawn(one_of_two, (runs, digits_data, str(tmp_path)), nprocs=2)
+    for run in runs:
+        expected, weights = losses(run, digits_data, Share(), lambda network: network)
+        for rank in (0, 1):
+            found, theirs = torch.load(tmp_path / f"{run.method}-{rank}.pt", weights_only=True)
+            np.testing.assert_allclose(found, expected, atol=1e-9, rtol=0, err_msg=run.method)
+            torch.testing.assert_close(theirs, weights, atol=1e-9, rtol=0)
+        assert max(expected) - min(expected) > 1e-3
+
+
+def command(run, *arguments):
+    config = run.folder.parent / "run.yaml"
+    config.write_text(to_yaml(replace(run, out=None)))
+    return [sys.executable, "-m", "surelabel.cli", "fit", "--config", str(config), *arguments]
+
+
+def rows(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_run_may_go_on_with_another_number_of_processes_and_has_the_figures_of_one(tiny, tmp_path):
+    run = replace(exact(tiny, "bam-uda"), steps=24, threads=1)
+    alone, both = tmp_path / "alone", tmp_path / "both"
+    subprocess.run(command(run, "--out", str(alone)), check=True, capture_output=True)
+    started = subprocess.Popen(command(run, "--out", str(both), "--devices", "2"), stdout=subprocess.PIPE, text=True)
+    while not (both / "checkpoint.pt").exists():
+        assert started.poll() is None
+        time.sleep(0.01)
+    started.send_signal(signal.SIGTERM)
+    said, _ = started.communicate(timeout=120)
+    if started.returncode:  # it may have been at its end already
+        assert started.returncode == 128 + signal.SIGTERM
+        assert said.count("Go on with: surelabel fit --resume") == 1
+        subprocess.run(
+            [sys.executable, "-m", "surelabel.cli", "fit", "--resume", str(both), "--devices", "1"],
+            check=True, capture_output=True,
+        )  # fmt: skip
+    for mine, theirs in zip(rows(both), rows(alone), strict=True):
+        assert mine.keys() == theirs.keys()
+        for key, value in theirs.items():
+            assert mine[key] == pytest.approx(value, abs=1e-9), key
+
+
+def test_the_loss_of_a_process_ends_the_run_with_words(tiny, tmp_path):
+    run = replace(tiny, steps=100_000, evaluation=replace(tiny.evaluation, every=20))
+    started = subprocess.Popen(
+        command(run, "--out", str(tmp_path / "run"), "--devices", "2"),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while not (tmp_path / "run" / "checkpoint.pt").exists():
+        assert started.poll() is None
+        time.sleep(0.01)
+    other = subprocess.run(["pgrep", "-P", str(started.pid)], capture_output=True, text=True, check=True)
+    os.kill(int(other.stdout.split()[0]), signal.SIGKILL)
+    _, said = started.communicate(timeout=60)
+    assert started.returncode != 0
+    assert "another process of this run was lost" in said
+    assert f"surelabel fit --resume {tmp_path / 'run'}" in said
+
+
+def test_a_batch_that_cannot_be_shared_out_is_refused(tiny):
+    with pytest.raises(UserError, match=r"batch\.labelled, 8, cannot be shared out evenly by 3 processes"):
+        validate(replace(tiny, devices=3))
+    with pytest.raises(UserError, match=r"paws\.per_class, 2, cannot be shared out evenly by 4 processes"):
+        validate(replace(tiny, method="paws", devices=4))
