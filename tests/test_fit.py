@@ -352,3 +352,11 @@ def test_a_disk_that_fills_up_stops_the_run_and_leaves_the_earlier_checkpoint_go
     )
     assert again.returncode == 2
     assert read_checkpoint(folder / "checkpoint-previous.pt")["step"] == 4
+
+
+@pytest.mark.parametrize("method", ["bam-uda", "bam-paws+ema"])
+def test_mixed_precision_trains(tiny, method):
+    folder = fit(replace(tiny, method=method, precision="bf16-mixed"))
+    weights = folder.weights()
+    assert all(torch.isfinite(tensor).all() for tensor in weights.values())
+    assert {tensor.dtype for tensor in weights.values()} <= {torch.float32, torch.int64}

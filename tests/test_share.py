@@ -102,6 +102,17 @@ def test_a_run_may_go_on_with_another_number_of_processes_and_has_the_figures_of
             assert mine[key] == pytest.approx(value, abs=1e-9), key
 
 
+def test_torchrun_starts_the_processes_too(tiny, tmp_path):
+    run = replace(exact(tiny, "paws"), steps=4, threads=1)
+    alone, both = tmp_path / "alone", tmp_path / "both"
+    subprocess.run(command(run, "--out", str(alone)), check=True, capture_output=True)
+    words = command(run, "--out", str(both), "--devices", "2")[1:]
+    runner = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", *words]
+    done = subprocess.run(runner, check=True, capture_output=True, text=True)
+    assert done.stdout.count("The run is in") == 1
+    assert rows(both)[-1]["nll"] == pytest.approx(rows(alone)[-1]["nll"], abs=1e-9)
+
+
 def test_the_loss_of_a_process_ends_the_run_with_words(tiny, tmp_path):
     run = replace(tiny, steps=100_000, evaluation=replace(tiny.evaluation, every=20))
     started = subprocess.Popen(
@@ -119,8 +130,10 @@ def test_the_loss_of_a_process_ends_the_run_with_words(tiny, tmp_path):
     assert f"surelabel fit --resume {tmp_path / 'run'}" in said
 
 
-def test_a_batch_that_cannot_be_shared_out_is_refused(tiny):
+def test_a_batch_that_cannot_be_shared_out_is_refused(tiny, digits_data):
     with pytest.raises(UserError, match=r"batch\.labelled, 8, cannot be shared out evenly by 3 processes"):
         validate(replace(tiny, devices=3))
-    with pytest.raises(UserError, match=r"paws\.per_class, 2, cannot be shared out evenly by 4 processes"):
-        validate(replace(tiny, method="paws", devices=4))
+    with pytest.raises(UserError, match=r"paws\.unlabelled, 8, cannot be shared out evenly by 3 processes"):
+        validate(replace(tiny, method="paws", devices=3))
+    with pytest.raises(UserError, match="a support of 20 images"):
+        build.build_loader(replace(tiny, method="paws", devices=8), digits_data, np.arange(40))

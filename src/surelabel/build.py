@@ -244,6 +244,12 @@ def build_loader(run: Run, data: DataSet, labelled: NDArray[np.int64]) -> Loader
 
 def _multicrop(run: Run, data: DataSet, labelled: NDArray[np.int64], device: torch.device) -> MultiCropLoader:
     settings = run.paws
+    support = min(settings.classes or len(data.classes), len(data.classes)) * settings.per_class
+    if support % run.processes:
+        raise UserError(
+            f"a support of {support} images (classes × paws.per_class) cannot be shared out evenly by "
+            f"{run.processes} processes: choose another paws.per_class"
+        )
     large: View
     if settings.view == "periodic":
         if settings.smalls:

@@ -392,12 +392,11 @@ def validate(run: Run) -> Run:
 
 def _refuse_uneven(run: Run) -> None:
     """Each process takes as many rows of a batch as the others."""
-    sizes = {"batch.labelled": run.batch.labelled}
+    key, size = "batch.labelled", run.batch.labelled
     if run.by_neighbours:
-        sizes = {"paws.unlabelled": run.paws.unlabelled, "paws.per_class": run.paws.per_class}
-    for key, size in sizes.items():
-        if size % run.processes:
-            raise UserError(f"{key}, {size}, cannot be shared out evenly by {run.processes} processes")
+        key, size = "paws.unlabelled", run.paws.unlabelled
+    if size % run.processes:
+        raise UserError(f"{key}, {size}, cannot be shared out evenly by {run.processes} processes")
 
 
 def _refuse_outside(run: Run) -> None:
