@@ -82,7 +82,7 @@ def rows(folder):
 def test_a_run_may_go_on_with_another_number_of_processes_and_has_the_figures_of_one(tiny, tmp_path):
     run = replace(exact(tiny, "bam-uda"), steps=24, threads=1)
     alone, both = tmp_path / "alone", tmp_path / "both"
-    subprocess.run(command(run, "--out", str(alone)), check=True, capture_output=True)
+    subprocess.run(command(run, "--out", str(alone)), check=True, capture_output=True, timeout=300)
     started = subprocess.Popen(command(run, "--out", str(both), "--devices", "2"), stdout=subprocess.PIPE, text=True)
     while not (both / "checkpoint.pt").exists():
         assert started.poll() is None
@@ -94,7 +94,7 @@ def test_a_run_may_go_on_with_another_number_of_processes_and_has_the_figures_of
         assert said.count("Go on with: surelabel fit --resume") == 1
         subprocess.run(
             [sys.executable, "-m", "surelabel.cli", "fit", "--resume", str(both), "--devices", "1"],
-            check=True, capture_output=True,
+            check=True, capture_output=True, timeout=300,
         )  # fmt: skip
     for mine, theirs in zip(rows(both), rows(alone), strict=True):
         assert mine.keys() == theirs.keys()
@@ -105,10 +105,10 @@ def test_a_run_may_go_on_with_another_number_of_processes_and_has_the_figures_of
 def test_torchrun_starts_the_processes_too(tiny, tmp_path):
     run = replace(exact(tiny, "paws"), steps=4, threads=1)
     alone, both = tmp_path / "alone", tmp_path / "both"
-    subprocess.run(command(run, "--out", str(alone)), check=True, capture_output=True)
+    subprocess.run(command(run, "--out", str(alone)), check=True, capture_output=True, timeout=300)
     words = command(run, "--out", str(both), "--devices", "2")[1:]
-    runner = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", *words]
-    done = subprocess.run(runner, check=True, capture_output=True, text=True)
+    runner = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *words]
+    done = subprocess.run(runner, check=True, capture_output=True, text=True, timeout=300)
     assert done.stdout.count("The run is in") == 1
     assert rows(both)[-1]["nll"] == pytest.approx(rows(alone)[-1]["nll"], abs=1e-9)
 
