@@ -337,7 +337,10 @@ def test_a_disk_that_fills_up_stops_the_run_and_leaves_the_earlier_checkpoint_go
     longer = tmp_path / "longer.yaml"
     longer.write_text(to_yaml(replace(tiny, steps=8, out=str(tmp_path / "other"), seed=1)))
     run = [sys.executable, "-m", "surelabel.cli", "fit", "--config", str(longer)]
-    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size - 1000, size - 1000))  # noqa: E731
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size - 1000, size - 1000))
+
     stopped = subprocess.run(run, check=False, capture_output=True, text=True, preexec_fn=limit)
     assert stopped.returncode == 2
     assert "cannot write" in stopped.stderr

@@ -52,7 +52,8 @@ class Share:
         """The largest flag of all processes."""
         if self.of == 1:
             return flag
-        largest = torch.tensor(flag)
+        # NCCL takes no tensors of the CPU.
+        largest = torch.tensor(flag, device="cuda" if dist.get_backend() == "nccl" else "cpu")
         dist.all_reduce(largest, dist.ReduceOp.MAX)
         return int(largest)
 
