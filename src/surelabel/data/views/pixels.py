@@ -22,5 +22,6 @@ def check_bytes(images: Tensor, view: str) -> None:
     if images.dtype != torch.uint8 or images.shape[1] not in (1, 3):
         raise UserError(
             f"the view {view} needs uint8 images with 1 or 3 channels, but these are "
-            f"{str(images.dtype).removeprefix('torch.')} with {images.shape[1]}: choose one that leaves colours alone, such as --paws.view crops"
+            f"{str(images.dtype).removeprefix('torch.')} with {images.shape[1]}: "
+            "choose one that leaves colours alone, such as --paws.view crops"
         )
