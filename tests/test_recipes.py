@@ -1,9 +1,10 @@
 import pytest
 
-from surelabel.config import METHODS, steps_of, validate
+from surelabel.config import METHODS, steps_of
 from surelabel.errors import UserError
 from surelabel.methods import METHODS as BUILT
 from surelabel.recipes import BENCHMARKS, SIZES, parse, recipe
+from surelabel.validate import validate
 
 
 @pytest.mark.parametrize("size", SIZES)

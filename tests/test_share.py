@@ -16,11 +16,12 @@ from torch import multiprocessing
 from torch.nn.parallel import DistributedDataParallel
 
 from surelabel import build
-from surelabel.config import Network, Optimizer, validate
+from surelabel.config import Network, Optimizer
 from surelabel.errors import UserError
 from surelabel.settings import to_yaml
 from surelabel.share import Share
 from surelabel.train import advance
+from surelabel.validate import validate
 
 METHODS = ["fixmatch", "bam-uda", "paws", "bam-paws+ema"]
 STEPS = 20

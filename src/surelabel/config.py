@@ -6,13 +6,9 @@ that a run folder stores has every value filled in.
 A duration is a number of steps, or, below one, a fraction of the run.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from operator import attrgetter
 from pathlib import Path
 from typing import Literal
-
-from surelabel.errors import UserError, closest
 
 Forward = Literal["joint", "split"]
 WeakNorm = Literal["batch", "batch-kept", "running"]
@@ -354,60 +350,3 @@ class Run:
 def steps_of(duration: float, steps: int) -> int:
     """A duration in steps: a number below one is a fraction of the run's `steps`, at least one step unless it is 0."""
     return max(1, round(duration * steps)) if 0 < duration < 1 else int(duration)
-
-
-ABOVE_ZERO = (
-    "steps", "threads", "batch.labelled", "batch.ratio", "optimizer.lr", "evaluation.every", "evaluation.batch",
-    "evaluation.samples", "network.stem_stride", "selection.window", "head.samples", "head.prior", "head.lr",
-    "devices", "nodes", "paws.unlabelled", "paws.per_class",
-    "paws.classes", "paws.support_views", "paws.small_size", "paws.temperature",
-    "paws.width", "paws.large", "paws.small_least",
-)  # fmt: skip
-NOT_NEGATIVE = (
-    "weight", "target.temperature", "head.kl_weight", "head.kl_warmup", "selection.warmup", "optimizer.weight_decay",
-    "optimizer.trust", "optimizer.warmup", "paws.smalls", "teacher.warmup", "teacher.onset",
-)  # fmt: skip
-SHARES = (
-    "average.decay", "optimizer.momentum", "optimizer.start", "optimizer.end", "selection.start", "selection.threshold",
-    "selection.quantile", "network.norm_momentum", "paws.smoothing", "paws.large", "paws.small", "teacher.gamma",
-)  # fmt: skip
-
-
-def validate(run: Run) -> Run:
-    """The run itself, or a `UserError` for what no type can forbid."""
-    if run.method not in ALL_METHODS:
-        raise UserError(f"there is no method {run.method!r}.{closest(run.method, ALL_METHODS)}")
-    if run.batch.labelled < 2:
-        raise UserError("batch.labelled must be at least 2: BatchNorm needs more than one image")
-    _refuse_outside(run)
-    _refuse_uneven(run)
-    if run.optimizer.nesterov and run.optimizer.momentum == 0:
-        raise UserError("optimizer.nesterov needs a momentum above zero")
-    if run.optimizer.nesterov and run.optimizer.trust > 0:
-        raise UserError("optimizer.trust (LARS) and optimizer.nesterov do not go together: set one of them off")
-    if run.paws.small_least > run.paws.small:
-        raise UserError(f"paws.small_least, {run.paws.small_least}, is above paws.small, {run.paws.small}")
-    return run
-
-
-def _refuse_uneven(run: Run) -> None:
-    """Each process takes as many rows of a batch as the others."""
-    key, size = "batch.labelled", run.batch.labelled
-    if run.by_neighbours:
-        key, size = "paws.unlabelled", run.paws.unlabelled
-    if size % run.processes:
-        raise UserError(f"{key}, {size}, cannot be shared out evenly by {run.processes} processes")
-
-
-def _refuse_outside(run: Run) -> None:
-    """Raise where a number lies outside of what its setting can be; a value left open is None."""
-    rules: list[tuple[tuple[str, ...], Callable[[float], bool], str]] = [
-        (ABOVE_ZERO, lambda value: value > 0, "must be above zero"),
-        (NOT_NEGATIVE, lambda value: value >= 0, "must not be negative"),
-        (SHARES, lambda value: 0 <= value <= 1, "must lie between 0 and 1"),
-    ]
-    for keys, right, words in rules:
-        for key in keys:
-            value = attrgetter(key)(run)
-            if value is not None and not right(value):
-                raise UserError(f"{key} {words}, and is {value}")

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from surelabel.config import Run, validate
+from surelabel.config import Run
 from surelabel.errors import UserError, closest
 from surelabel.files import atomic_write
+from surelabel.validate import validate
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace

@@ -126,7 +126,8 @@ def test_an_interrupted_run_ends_at_once_and_can_go_on(tmp_path):
     assert run.stdout.readline()
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to the workers as well
     _, complaint = run.communicate(timeout=60)
-    assert complaint.count("Traceback") == 1  # the parent's alone
+    # The parent's alone. (It may have been in an exception handler, so that tracebacks do not count processes.)
+    assert complaint.splitlines().count("KeyboardInterrupt") == 1
     assert complaint.strip().endswith("KeyboardInterrupt")
     assert list((tmp_path / "set.npz.parts").glob("*.npy"))
     assert not (tmp_path / "set.npz").exists()

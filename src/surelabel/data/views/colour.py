@@ -19,7 +19,12 @@ def auto_contrast(images: Tensor, level: Tensor) -> Tensor:
 
 
 def equalize(images: Tensor, level: Tensor) -> Tensor:
-    """Make each channel's histogram as flat as a table of its 256 values allows."""
+    """The same at every level."""
+    return equalized(images)
+
+
+def equalized(images: Tensor) -> Tensor:
+    """Each channel's histogram made as flat as a table of its 256 values allows."""
     values = images.flatten(2).flatten(0, 1).long()
     channel = torch.arange(len(values), device=images.device)[:, None]
     counts = torch.bincount((values + 256 * channel).flatten(), minlength=256 * len(values)).view(-1, 256)

@@ -40,7 +40,7 @@ class Equalize:
 
     def __call__(self, images: Tensor, u: Tensor) -> Tensor:
         check_bytes(images, "Equalize")
-        return colour.equalize(images, level=u)  # which it does not read
+        return colour.equalized(images)
 
 
 @dataclass(frozen=True)
