@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -363,3 +364,28 @@ def test_mixed_precision_trains(tiny, method):
     weights = folder.weights()
     assert all(torch.isfinite(tensor).all() for tensor in weights.values())
     assert {tensor.dtype for tensor in weights.values()} <= {torch.float32, torch.int64}
+
+
+@pytest.mark.parametrize("method", ["bam-uda", "paws"])
+def test_a_compiled_network_trains_as_the_bare_one(tiny, method, monkeypatch):
+    """The compiler's own tracing and differentiation; its last stage, which writes C++, takes half a minute."""
+    compiled = partial(torch.compile, backend="aot_eager")
+    monkeypatch.setattr(torch, "compile", compiled)
+    run = replace(tiny, method=method, precision="64")
+    found = [fit(replace(run, compile=which, out=f"{tiny.folder}-{which}")) for which in (False, True)]
+    torch.testing.assert_close(found[1].weights(), found[0].weights(), rtol=0, atol=1e-9)
+    assert found[1].run().compile
+
+
+def test_a_cpu_is_asked_for_neither_mixed_precision_nor_compiling(tiny):
+    run = build.resolve(replace(tiny, device="cpu"))
+    assert (run.precision, run.compile) == ("32", False)
+
+
+def test_a_recent_gpu_mixes_precisions_and_compiles(tiny, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (8, 0))
+    run = build.resolve(replace(tiny, device="cuda"))
+    assert (run.precision, run.compile) == ("bf16-mixed", True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (7, 0))
+    assert build.resolve(replace(tiny, device="cuda")).precision == "32"

@@ -15,7 +15,7 @@ from torch import nn
 from surelabel import datasets
 from surelabel.average import Cosine, Equal, Moving, Rising, Rule, averaged
 from surelabel.backbones import backbone
-from surelabel.config import Device, Run, WeakNorm, steps_of
+from surelabel.config import Device, Precision, Run, WeakNorm, steps_of
 from surelabel.data import views
 from surelabel.data.loader import Loader
 from surelabel.data.multicrop import MultiCropLoader
@@ -40,9 +40,13 @@ from surelabel.types import Task
 
 def resolve(run: Run) -> Run:
     """The run with nothing left open: the method's own values, the device and the number of threads filled in."""
+    device = usable(run.device)
     return replace(
         _with_own_values(run, build_method(run)),
-        device=usable(run.device),
+        device=device,
+        precision=usual_precision(device) if run.precision == "auto" else run.precision,
+        # A GPU gains from it in long runs; on a CPU, compiling takes longer than a short run.
+        compile=device == "cuda" if run.compile is None else run.compile,
         threads=run.threads or max(1, (os.cpu_count() or 1) // run.devices),
         out=str(run.folder),
         data=run.data if run.data in datasets.NAMED else _whole(run.data),
@@ -150,14 +154,20 @@ def usable(device: Device) -> Device:
     return device
 
 
+def usual_precision(device: Device) -> Precision:
+    """Mixed with bfloat16 where the device computes faster in it: GPUs from compute capability 8 (Ampere) on."""
+    fast = device == "cuda" and torch.cuda.get_device_capability()[0] >= 8
+    return "bf16-mixed" if fast else "32"
+
+
 def build_fabric(run: Run) -> Fabric:
     """What puts the network on its device and, with several processes, averages their gradients."""
     return Fabric(
         accelerator=run.device,
         devices=run.devices,
         num_nodes=run.nodes,
-        strategy="ddp" if run.processes > 1 else "auto",
-        precision=run.precision if run.precision.endswith("mixed") else None,
+        strategy="ddp" if run.processes > 1 else run.strategy,
+        precision=run.precision if run.precision in ("bf16-mixed", "16-mixed") else None,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Literal
 Forward = Literal["joint", "split"]
 WeakNorm = Literal["batch", "batch-kept", "running"]
 Device = Literal["auto", "cpu", "cuda"]
+Precision = Literal["auto", "32", "64", "bf16-mixed", "16-mixed"]
 
 METHODS = (
     "supervised",
@@ -278,7 +279,9 @@ class Run:
         threads: how many CPU threads each process uses; all cores shared out when not given
         devices: how many processes on this machine, one for each GPU
         nodes: how many machines
-        precision: 32 bits, 64, or mixed with 16 (bfloat16 or float16)
+        strategy: how several processes are joined: ddp averages their gradients; auto is ddp where there are several
+        precision: 32 bits, 64, or mixed with 16 (bfloat16 or float16); auto: mixed on a recent GPU
+        compile: let torch.compile fuse the network's operations, which takes a minute; done on a GPU when not given
     """
 
     method: str = "fixmatch"
@@ -297,7 +300,9 @@ class Run:
     threads: int | None = None
     devices: int = 1
     nodes: int = 1
-    precision: Literal["32", "64", "bf16-mixed", "16-mixed"] = "32"
+    strategy: Literal["auto", "ddp"] = "auto"
+    precision: Precision = "auto"
+    compile: bool | None = None
     batch: Batch = field(default_factory=Batch)
     network: Network = field(default_factory=Network)
     views: Views = field(default_factory=Views)

@@ -28,6 +28,7 @@ from surelabel.types import Batch, Crops, Losses
 
 AnyLoader = Loader | MultiCropLoader
 LOSSES = ("labelled", "unlabelled", "prior", "me_max")
+ASK_EVERY = 10  # steps between two questions to the other processes whether to stop
 
 
 def train(
@@ -44,7 +45,8 @@ def train(
 
     Of several processes the first evaluates, shows and saves.
     """
-    model, *_ = fabric.setup(state.network, *state.optimizers)
+    network: nn.Module = torch.compile(state.network) if run.compile else state.network  # type: ignore[assignment]
+    model, *_ = fabric.setup(network, *state.optimizers)
     model.train()
     every = steps_of(run.evaluation.every, run.steps)
     watch = Stopwatch()
@@ -64,8 +66,9 @@ def train(
             watch.images += batch.images
             health.note(losses.total)
             display.step(state.step)
-            # All stop at the same step, whichever of them the signal reached.
-            stopping = share.any(stop.requested)
+            # All stop at the same step, whichever of them the signal reached. Asking makes a GPU wait.
+            if share.of == 1 or state.step % ASK_EVERY == 0:
+                stopping = share.any(stop.requested)
 
             if state.step % every == 0 or state.step == run.steps:
                 bring_together(state, share)
