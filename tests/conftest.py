@@ -1,5 +1,6 @@
 """Real images small enough for tests: scikit-learn's digits, 8×8 pixels in one channel."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,12 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 # Two test processes share two cores; more threads only get in each other's way.
 torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_cache(tmp_path_factory):
+    """Tests leave nothing in the user's cache."""
+    os.environ["SURELABEL_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
 def digits() -> tuple[np.ndarray, np.ndarray]:

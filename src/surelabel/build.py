@@ -17,8 +17,10 @@ from surelabel.average import Cosine, Equal, Moving, Rising, Rule, averaged
 from surelabel.backbones import backbone
 from surelabel.config import Device, Precision, Run, WeakNorm, steps_of
 from surelabel.data import views
+from surelabel.data.holdout import choose_held_out, parse_holdout, without
 from surelabel.data.loader import Loader
 from surelabel.data.multicrop import MultiCropLoader
+from surelabel.data.reading import Progress
 from surelabel.data.source import DataSet
 from surelabel.data.splits import draw_labelled, parse_labels
 from surelabel.data.views import View
@@ -51,6 +53,7 @@ def resolve(run: Run) -> Run:
         out=str(run.folder),
         data=run.data if run.data in datasets.NAMED else _whole(run.data),
         data_dir=None if run.data_dir is None else _whole(run.data_dir),
+        labels=run.labels if run.labels_csv is None else _whole(run.labels_csv),
         init=None if run.init is None else _whole(run.init),
     )
 
@@ -277,11 +280,20 @@ def _multicrop(run: Run, data: DataSet, labelled: NDArray[np.int64], device: tor
     )  # fmt: skip
 
 
+def load_data(run: Run, progress: Progress | None = None) -> tuple[DataSet, NDArray[np.int64]]:
+    """The run's data, and which of its training samples give their labels away."""
+    data = datasets.load(run.data, run.data_dir, run.labels_csv, progress)
+    labelled = build_split(run, data)
+    if run.holdout is None:
+        return data, labelled
+    held = choose_held_out(data.train.labels, labelled, parse_holdout(run.holdout), run.seed, data.classes)
+    return without(data, labelled, held)
+
+
 def build_split(run: Run, data: DataSet) -> NDArray[np.int64]:
-    """Which training samples give their labels away, by the run's seed."""
-    return draw_labelled(
-        data.train.labels, len(data.classes), parse_labels(run.labels), run.seed, data.class_counts, data.classes
-    )
+    """Which training samples give their labels away, by the run's seed; all that a table names."""
+    request = "all" if run.labels_csv else parse_labels(run.labels)
+    return draw_labelled(data.train.labels, len(data.classes), request, run.seed, data.class_counts, data.classes)
 
 
 def build_state(run: Run, network: Network, method: Method) -> TrainState:

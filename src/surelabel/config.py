@@ -265,7 +265,9 @@ class Run:
             +ema or +swa after any
         data: phc, cifar10, cifar100, mnist, fashion-mnist, imagenet, or the path of a folder, .npz or .npy file
         data_dir: where the files of a named data set are
-        labels: how many labels to use: a number, a percentage of each class such as 10%, or all
+        labels: how many labels to use: a number, a percentage of each class such as 10%, or all; or, for a folder of
+            images, a .csv file that names files and their classes
+        holdout: labelled samples to keep aside and test on: a percentage of each class such as 20%, or a part: 2/5
         fidelity: where the paper and its released code differ, which to follow; each point is also a setting of its own
         seed: of everything that is random
         steps: how many training steps
@@ -288,6 +290,7 @@ class Run:
     data: str = "phc"
     data_dir: str | None = None
     labels: int | str = "10%"
+    holdout: str | None = None
     fidelity: Literal["paper", "released"] = "paper"
     seed: int = 0
     steps: int = 2**20
@@ -345,11 +348,17 @@ class Run:
         return self.method.partition("+")[2] or None
 
     @property
+    def labels_csv(self) -> str | None:
+        """The table of labels, where `labels` names one."""
+        return str(self.labels) if str(self.labels).lower().endswith(".csv") else None
+
+    @property
     def folder(self) -> Path:
         """Where the run is kept."""
-        data = Path(self.data).stem if "/" in self.data else self.data
-        labels = str(self.labels).replace("%", "pct")
-        return Path(self.out or f"runs/{self.method}-{data}-{labels}-seed{self.seed}")
+        data = Path(self.data).resolve().stem if "/" in self.data or self.data in (".", "..") else self.data
+        labels = Path(self.labels_csv).stem if self.labels_csv else str(self.labels).replace("%", "pct")
+        part = "" if self.holdout is None else f"-without-{self.holdout.replace('%', 'pct').replace('/', 'of')}"
+        return Path(self.out or f"runs/{self.method}-{data}-{labels}{part}-seed{self.seed}")
 
 
 def steps_of(duration: float, steps: int) -> int:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from surelabel import phc
 from surelabel.data import array_files, cifar, folder, idx
+from surelabel.data.reading import Progress
 from surelabel.data.source import DataSet
 from surelabel.errors import UserError, closest
 
@@ -19,13 +20,20 @@ NAMED: dict[str, Callable[[str | None], DataSet]] = {
 }
 
 
-def load(data: str, data_dir: str | None = None) -> DataSet:
-    """The data set of this name, its files in `data_dir`, or the one at this path: a folder, a .npz or a .npy file."""
+def load(
+    data: str, data_dir: str | None = None, labels_csv: str | None = None, progress: Progress | None = None
+) -> DataSet:
+    """The data set of this name, its files in `data_dir`, or the one at this path: a folder, a .npz or a .npy file.
+
+    `labels_csv` names the classes of a folder's files; reading a folder, which may take a while, tells its progress.
+    """
+    path = Path(data) if data_dir is None else Path(data_dir, data)
+    if labels_csv is not None and (data in NAMED or not path.is_dir()):
+        raise UserError(f"--labels {labels_csv} names the classes of files in a folder, and --data {data} is no folder")
     if data in NAMED:
         return NAMED[data](data_dir)
-    path = Path(data) if data_dir is None else Path(data_dir, data)
     if path.is_dir():
-        return folder.load(path)
+        return folder.load(path, labels_csv=labels_csv, progress=progress)
     if path.suffix == ".npz" and path.is_file():
         return array_files.load_npz(path)
     if path.suffix == ".npy" and path.is_file():

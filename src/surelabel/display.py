@@ -1,7 +1,8 @@
 """What a person sees while a run trains, and at its end."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
@@ -51,6 +52,17 @@ class Display:
             spent = time.monotonic() - self.start
             left = spent / (row["step"] - self.done) * (self.steps - row["step"])
             self.console.print(f"step {row['step']}/{self.steps}  {shown}  {duration(left)} left", highlight=False)
+
+
+@contextmanager
+def reading(console: Console) -> Iterator[Callable[[int, int], None]]:
+    """Within this block, a bar for files that are being read; gone afterwards, and on a terminal only."""
+    with Progress(
+        TextColumn("reading"), BarColumn(bar_width=16), MofNCompleteColumn(), TimeRemainingColumn(compact=True),
+        TextColumn("left"), console=console, transient=True, disable=not console.is_terminal,
+    ) as progress:  # fmt: skip
+        task = progress.add_task("reading", total=None, visible=False)
+        yield lambda done, files: progress.update(task, completed=done, total=files, visible=True)
 
 
 def figures_in_words(row: dict[str, Any]) -> str:

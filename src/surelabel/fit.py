@@ -8,12 +8,12 @@ import torch
 from lightning_fabric import Fabric
 from rich.console import Console
 
-from surelabel import build, datasets, evaluate
+from surelabel import build, evaluate
 from surelabel.bound import Bound, bound
 from surelabel.config import Run
 from surelabel.data.folder import FolderSource
 from surelabel.data.source import DataSet, Source
-from surelabel.display import Display, show_result, skipped_in_words
+from surelabel.display import Display, reading, show_result, skipped_in_words
 from surelabel.errors import UserError
 from surelabel.methods import Method
 from surelabel.network import Network
@@ -41,12 +41,13 @@ def fit(
 
 def _fit(run: Run, folder: RunFolder, labels_of: RunFolder | None, resume: bool, console: Console) -> RunFolder:
     torch.set_num_threads(run.threads or 1)
-    data = datasets.load(run.data, run.data_dir)
+    with reading(console) as progress:
+        data, labelled = build.load_data(run, progress)
     method = build.build_method(run, len(data.train))
     task = build.task_of(data)
     if labels_of is not None:
         labels_of.refuse_other_data(task, build.fingerprint(data))
-    labelled = build.build_split(run, data) if labels_of is None else labels_of.labelled()
+        labelled = labels_of.labelled()
     network = build.build_network(run, task)
     if run.init is not None and not (resume and folder.has_checkpoint):
         start_from(network, run.init)
@@ -161,7 +162,7 @@ def bound_of_run(path: str | Path, variance: float, delta: float) -> Bound:
 def _data_of(folder: RunFolder) -> tuple[DataSet, Source]:
     """The data that a run was made with, and its test set."""
     run = folder.run()
-    data = datasets.load(run.data, run.data_dir)
+    data, _ = build.load_data(run)
     if data.test is None:
         raise UserError(f"{run.data} has no test set to evaluate on")
     folder.refuse_other_data(build.task_of(data), build.fingerprint(data))

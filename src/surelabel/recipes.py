@@ -206,6 +206,7 @@ def finetune(run: Run, folder: str, labelled: int) -> Run:
         data=run.data,
         data_dir=run.data_dir,
         labels=run.labels,
+        holdout=run.holdout,
         seed=run.seed,
         steps=50 * -(-labelled // batch),
         out=f"{folder.rstrip('/')}-finetuned",

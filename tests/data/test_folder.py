@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_sample_image
 
-from surelabel.data import folder
+from surelabel.data import folder, picture_cache
 from surelabel.data.arrays import channel_statistics
 from surelabel.errors import UserError
 
@@ -230,10 +230,11 @@ def test_an_empty_class_folder_is_not_passed_over_in_silence(tmp_path):
 
 
 def test_a_set_that_would_fill_the_memory_is_refused_before_it_is_decoded(tmp_path, monkeypatch):
-    monkeypatch.setattr(folder, "MOST_BYTES", 1000)
-    monkeypatch.setattr(folder, "decode", lambda *_: pytest.fail("decoded"))
+    monkeypatch.setattr(picture_cache, "MOST_BYTES", 1000)
+    monkeypatch.setattr(picture_cache, "decode", lambda *_: pytest.fail("decoded"))
     write(tmp_path, FOUR)
-    with pytest.raises(UserError, match=r"4 images of 10 × 12 pixels would take .* give a smaller size"):
+    monkeypatch.setenv("SURELABEL_CACHE", str(tmp_path / "dog" / "b.png" / "below a file"))
+    with pytest.raises(UserError, match=r"4 images of 10 × 12 pixels take .* give a smaller size"):
         folder.load(tmp_path)
 
 

@@ -1,45 +1,50 @@
-"""Folders of image files, with a sub-folder for each class or a labels CSV, decoded once into memory."""
+"""Folders of image files, with a sub-folder for each class or a labels CSV, decoded once and mapped into memory."""
 
-import itertools
-import os
-from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import UnidentifiedImageError
 
-from surelabel.data.arrays import ArraySource, own_data_set
+from surelabel.data.arrays import own_data_set
 from surelabel.data.folder_layout import FolderLayout, image_files, read_layout
-from surelabel.data.image_files import SUFFIXES, Header, decode, read_header
+from surelabel.data.image_files import SUFFIXES, Header
+from surelabel.data.picture_cache import Pictures, decoded
+from surelabel.data.reading import Progress, printable
 from surelabel.data.source import UNLABELLED, DataSet
 from surelabel.errors import UserError
 
-MIXED_SIZE = 32
-MOST_BYTES = 2**33
-GROUP = 100
-
-Result = TypeVar("Result")
 FilesSkipped = tuple[tuple[str, str], ...]  # each file with the reason
 
 
-class FolderSource(ArraySource):
+class FolderSource:
     """Decoded images, with the file of each (relative to the folder), and the files left out, each with its reason."""
 
     def __init__(
         self,
         images: NDArray[np.uint8],
+        rows: NDArray[np.int64],
         labels: NDArray[np.int64],
-        classes: Sequence[str],
+        classes: tuple[str, ...],
         paths: Sequence[str],
         skipped: dict[str, str],
     ) -> None:
-        super().__init__(images, labels, classes, "NCHW")
+        self._images, self._rows = images, rows
+        self.labels = labels
+        self.classes = classes
         self.paths = tuple(paths)
         self.skipped: FilesSkipped = tuple(sorted(skipped.items()))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        channels, height, width = self._images.shape[1:]
+        return channels, height, width
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def images(self, index: NDArray[np.int64]) -> NDArray[np.uint8]:
+        return np.asarray(self._images[self._rows[index]])  # a plain array, not a mapped one
 
 
 def load(
@@ -47,6 +52,7 @@ def load(
     size: int | None = None,
     labels_csv: str | Path | None = None,
     classes: Sequence[str] | None = None,
+    progress: Progress | None = None,
 ) -> DataSet:
     """A data set out of an image folder; `docs/data.md` describes the layouts.
 
@@ -60,26 +66,22 @@ def load(
     layout = read_layout(folder, None if labels_csv is None else Path(labels_csv))
     names = layout.classes if classes is None else tuple(classes)
     _refuse_unknown(layout, names)
-    opened = {part: _attempt(read_header, folder, files) for part, files in layout.parts.items()}
-    headers = [header for found, _ in opened.values() for header in found.values()]
-    form = _common_form(headers, size)
-    _refuse_too_many(len(headers), form, folder)
-    sources = {
-        part: _source(folder, list(headers), form, layout.class_of, names, skipped)
-        for part, (headers, skipped) in opened.items()
-    }
+    everything = [file for files in layout.parts.values() for file in files]
+    pictures = decoded(folder, everything, size, progress)
+    sources = {part: _source(pictures, files, layout.class_of, names, folder) for part, files in layout.parts.items()}
     if classes is None:
         _refuse_empty(sources["train"], folder)
     return own_data_set(folder.resolve().name, sources["train"], sources.get("test"))
 
 
-def load_unlabelled(folder: str | Path, classes: Sequence[str], shape: tuple[int, int, int]) -> FolderSource:
+def load_unlabelled(
+    folder: str | Path, classes: Sequence[str], shape: tuple[int, int, int], progress: Progress | None = None
+) -> FolderSource:
     """Every image below a folder, whatever the names of its sub-folders, as (channels, height, width) = `shape`."""
     folder = Path(folder)
     files = sorted(file.relative_to(folder).as_posix() for file in image_files(folder))
-    form = Header(*shape[1:], grey=shape[0] == 1)
-    _refuse_too_many(len(files), form, folder)
-    return _source(folder, files, form, {}, tuple(classes), {})
+    pictures = decoded(folder, files, Header(*shape[1:], grey=shape[0] == 1), progress)
+    return _source(pictures, files, {}, tuple(classes), folder)
 
 
 def _refuse_unknown(layout: FolderLayout, names: tuple[str, ...]) -> None:
@@ -93,83 +95,19 @@ def _refuse_unknown(layout: FolderLayout, names: tuple[str, ...]) -> None:
                 raise UserError(f"the test image {file} has no class: give it one, or move it to train")
 
 
-def _attempt(
-    job: Callable[[Path], Result], folder: Path, files: Sequence[str]
-) -> tuple[dict[str, Result], dict[str, str]]:
-    """The result of each file, and the reason for each that had none. Pillow frees the interpreter while it decodes."""
-
-    def one(file: str) -> Result | str:
-        try:
-            file.encode()
-            if PurePosixPath(file).suffix.lower() not in SUFFIXES:
-                return "not named as an image"
-            return job(folder / file)
-        except UnicodeEncodeError:
-            return "the name of the file is not UTF-8"
-        except UnidentifiedImageError:
-            return "not an image of a known format"
-        except Exception as error:  # damaged or hostile pixels make Pillow raise nearly anything
-            return str(error) or type(error).__name__
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        # By the hundred: handing over one small image to a thread takes longer than decoding it.
-        groups = [files[start : start + GROUP] for start in range(0, len(files), GROUP)]
-        done = pool.map(lambda group: [one(file) for file in group], groups)
-        results = dict(zip(files, itertools.chain.from_iterable(done), strict=True))
-    skipped = {_printable(file): reason for file, reason in results.items() if isinstance(reason, str)}
-    return {file: result for file, result in results.items() if not isinstance(result, str)}, skipped
-
-
-def _printable(file: str) -> str:
-    return file.encode("utf-8", "backslashreplace").decode()
-
-
-def _common_form(headers: list[Header], size: int | None) -> Header:
-    """The height, width and channels that all images are brought to."""
-    if not headers:
-        return Header(MIXED_SIZE, MIXED_SIZE, grey=True)
-    (height, width), count = Counter((header.height, header.width) for header in headers).most_common(1)[0]
-    if size is not None:
-        height = width = size
-    elif 2 * count < len(headers):
-        height = width = MIXED_SIZE
-    return Header(height, width, grey=all(header.grey for header in headers))
-
-
-def _refuse_too_many(images: int, form: Header, folder: Path) -> None:
-    needed = images * form.height * form.width * (1 if form.grey else 3)
-    if needed > MOST_BYTES:
-        raise UserError(
-            f"{folder}: {images} images of {form.height} × {form.width} pixels would take {needed / 2**30:.0f} GiB of "
-            "memory; give a smaller size"
-        )
-
-
 def _source(
-    folder: Path,
-    files: list[str],
-    form: Header,
-    class_of: dict[str, str],
-    names: tuple[str, ...],
-    skipped: dict[str, str],
+    pictures: Pictures, files: Sequence[str], class_of: dict[str, str], names: tuple[str, ...], folder: Path
 ) -> FolderSource:
-    images = np.empty((len(files), 1 if form.grey else 3, form.height, form.width), dtype=np.uint8)
-    row = {folder / file: number for number, file in enumerate(files)}
-
-    def fill(path: Path) -> bool:
-        images[row[path]] = decode(path, form.height, form.width, form.grey)
-        return True
-
-    decoded, undecodable = _attempt(fill, folder, files)
-    skipped = skipped | undecodable
-    if not decoded:
+    readable = [file for file in files if file in pictures.files]
+    of_this_part = set(map(printable, files))
+    skipped = {file: reason for file, reason in pictures.skipped.items() if file in of_this_part}
+    if not readable:
         reasons = "; ".join(f"{file}: {reason}" for file, reason in sorted(skipped.items())[:5])
         raise UserError(f"{folder}: not one image can be read ({len(skipped)} files skipped: {reasons or 'none'})")
-    if undecodable:
-        images = images[[row[folder / file] for file in decoded]]
     number = {name: index for index, name in enumerate(names)}
-    labels = np.array([number.get(class_of.get(file, ""), UNLABELLED) for file in decoded], dtype=np.int64)
-    return FolderSource(images, labels, names, list(decoded), skipped)
+    labels = np.array([number.get(class_of.get(file, ""), UNLABELLED) for file in readable], dtype=np.int64)
+    rows = np.array([pictures.files[file].row for file in readable], dtype=np.int64)
+    return FolderSource(pictures.images, rows, labels, names, readable, skipped)
 
 
 def _refuse_empty(train: FolderSource, folder: Path) -> None:

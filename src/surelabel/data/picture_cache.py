@@ -1,0 +1,209 @@
+"""The pictures of a folder, decoded once into a file that later runs map into memory.
+
+A picture is known by the hash of its bytes. One whose size and time of change are those stored is not read again; one
+that was added, touched or renamed is read, and decoded only if its bytes are new.
+"""
+
+import json
+import os
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surelabel.data.image_files import Header, decode, read_header
+from surelabel.data.reading import Progress, attempt
+from surelabel.errors import UserError
+from surelabel.files import atomic_write
+
+VERSION = 1  # of the stored form; a change of `decode` needs a new one
+MIXED_SIZE = 32
+MOST_BYTES = 2**33
+LOOKED_AT = 64  # stored pictures that are compared with their checksums when they are opened
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What is stored of one picture: the file's size, time of change and hash; its row, and the checksum of that."""
+
+    size: int
+    changed: int
+    digest: str
+    row: int
+    checksum: int
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Decoded pictures [N, C, H, W], what is known of each file, and why some could not be read."""
+
+    images: NDArray[np.uint8]
+    files: dict[str, Picture]
+    skipped: dict[str, str]
+    form: Header
+
+
+def decoded(
+    folder: Path, files: Sequence[str], form: Header | int | None = None, progress: Progress | None = None
+) -> Pictures:
+    """These files of a folder in one form: the one given, or one for all of them with this side (see `common_form`)."""
+    place = _place(folder, form)
+    before = _read(place) if place else None
+    if before is not None and _unchanged(before, folder, files):
+        return before
+    headers: dict[str, Header] = {}
+    skipped: dict[str, str] = {}
+    readable = list(files)
+    if not isinstance(form, Header):
+        headers, skipped = attempt(lambda _, path: read_header(path), folder, files)
+        readable = list(headers)
+        form = common_form(list(headers.values()), form)
+    if before is not None and before.form != form:
+        before = None
+    name = None if place is None else place.with_name(f"{place.stem}-{uuid4().hex[:8]}.pixels")
+    images, name = _room(name, len(readable), form, folder)
+    made = _fill(images, folder, readable, form, before, progress)
+    found = Pictures(images, made.files, skipped | made.skipped, form)
+    if place is not None and name is not None:
+        _store(place, name, found)
+    return found
+
+
+def common_form(headers: list[Header], size: int | None) -> Header:
+    """The height, width and channels that all images are brought to: `size`, else what at least half have, else 32."""
+    if not headers:
+        return Header(MIXED_SIZE, MIXED_SIZE, grey=True)
+    (height, width), count = Counter((header.height, header.width) for header in headers).most_common(1)[0]
+    if size is not None:
+        height = width = size
+    elif 2 * count < len(headers):
+        height = width = MIXED_SIZE
+    return Header(height, width, grey=all(header.grey for header in headers))
+
+
+def cache_folder() -> Path:
+    """$SURELABEL_CACHE, or `surelabel` in the user's cache folder."""
+    own = os.environ.get("SURELABEL_CACHE")
+    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "surelabel")
+
+
+def _place(folder: Path, form: Header | int | None) -> Path | None:
+    """Where the list of this folder's pictures is stored; None where nothing can be."""
+    try:
+        root = cache_folder()
+        root.mkdir(parents=True, exist_ok=True)
+        if not os.access(root, os.W_OK):
+            return None
+    except (OSError, RuntimeError):  # no home, or not one to write to
+        return None
+    key = blake2b(f"{folder.resolve()}\0{form}\0{VERSION}".encode("utf-8", "surrogateescape"), digest_size=12)
+    return root / f"pictures-{key.hexdigest()}.json"
+
+
+def _unchanged(before: Pictures, folder: Path, files: Sequence[str]) -> bool:
+    """Whether these are the stored files, unread ones apart, and none was touched."""
+    if not set(before.files) <= set(files) or len(before.files) + len(before.skipped) != len(files):
+        return False
+    return all(_stamp(folder / name) == (known.size, known.changed) for name, known in before.files.items())
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+def _room(name: Path | None, count: int, form: Header, folder: Path) -> tuple[NDArray[np.uint8], Path | None]:
+    """Uninitialised pictures [count, C, H, W] in a new file of this name or, where there cannot be one, in memory."""
+    shape = (count, 1 if form.grey else 3, form.height, form.width)
+    needed = int(np.prod(shape))
+    if name is not None and needed:
+        try:
+            with name.open("xb") as file:
+                os.posix_fallocate(file.fileno(), 0, needed)  # a full disk must be found here, not by a crash later
+            return np.memmap(name, np.uint8, "r+", shape=shape), name
+        except (OSError, AttributeError):
+            name.unlink(missing_ok=True)
+    if needed > MOST_BYTES:
+        raise UserError(
+            f"{folder}: {count} images of {form.height} × {form.width} pixels take {needed / 2**30:.0f} GiB, for which "
+            f"there is no room in {cache_folder()}: name a larger place by $SURELABEL_CACHE, or give a smaller size"
+        )
+    return np.empty(shape, np.uint8), None
+
+
+def _fill(
+    images: NDArray[np.uint8],
+    folder: Path,
+    files: Sequence[str],
+    form: Header,
+    before: Pictures | None,
+    progress: Progress | None,
+) -> Pictures:
+    """Decode each file into its row, or take it from the pictures stored before."""
+    rows = {file: row for row, file in enumerate(files)}
+    known = {} if before is None else before.files
+    by_digest = {picture.digest: picture.row for picture in known.values()}
+
+    def one(file: str, path: Path) -> Picture:
+        size, changed = _stamp(path)
+        old = known.get(file)
+        if old is not None and (old.size, old.changed) == (size, changed):
+            digest, source = old.digest, old.row
+        else:
+            digest = blake2b(path.read_bytes(), digest_size=16).hexdigest() if size else ""
+            source = by_digest.get(digest, -1)
+        row = rows[file]
+        if before is not None and source >= 0:
+            images[row] = before.images[source]
+        else:
+            images[row] = decode(path, form.height, form.width, form.grey)
+        return Picture(size, changed, digest, row, zlib.crc32(images[row].tobytes()))
+
+    found, skipped = attempt(one, folder, files, progress)
+    return Pictures(images, found, skipped, form)
+
+
+def _store(place: Path, pixels: Path, found: Pictures) -> None:
+    """Name the pixels in the list, which makes them count; those of an earlier list go."""
+    if isinstance(found.images, np.memmap):
+        found.images.flush()
+    with atomic_write(place) as file:
+        json.dump(
+            {
+                "pixels": pixels.name,
+                "shape": found.images.shape,
+                "form": [found.form.height, found.form.width, found.form.grey],
+                "files": {name: list(vars(picture).values()) for name, picture in found.files.items()},
+                "skipped": found.skipped,
+            },
+            file,
+        )
+    for earlier in place.parent.glob(f"{place.stem}-*.pixels"):
+        if earlier != pixels:
+            earlier.unlink(missing_ok=True)
+
+
+def _read(place: Path) -> Pictures | None:
+    """What is stored here; None where there is nothing, or it is damaged, so that it is made anew."""
+    try:
+        listed: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
+        shape = tuple(int(length) for length in listed["shape"])
+        pixels = place.with_name(Path(listed["pixels"]).name)
+        if pixels.stat().st_size != np.prod(shape):
+            return None
+        images = np.memmap(pixels, np.uint8, "r", shape=shape)
+        files = {name: Picture(*entry) for name, entry in listed["files"].items()}
+        found = Pictures(images, files, listed["skipped"], Header(*listed["form"]))
+        entries = list(files.values())
+        looked_at = entries[:: max(1, len(entries) // LOOKED_AT)]
+        sound = all(zlib.crc32(images[entry.row].tobytes()) == entry.checksum for entry in looked_at)
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return None
+    return found if sound else None

@@ -1,0 +1,64 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from surelabel.data.holdout import Fold, choose_held_out, parse_holdout, without
+from surelabel.errors import UserError
+
+NAMES = ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [("20%", Fraction(1, 5)), ("0.5 %", Fraction(1, 200)), ("2/5", Fold(2, 5)), ("1/2", Fold(1, 2))],
+)
+def test_a_share_or_a_part(text, meaning):
+    assert parse_holdout(text) == meaning
+
+
+@pytest.mark.parametrize("text", ["0%", "100%", "0/5", "6/5", "1/1", "x", "", "-5%", "20"])
+def test_anything_else_is_refused(text):
+    with pytest.raises(UserError, match="holdout"):
+        parse_holdout(text)
+
+
+@given(st.lists(st.integers(0, 2), min_size=3, max_size=60), st.integers(2, 6), st.integers(0, 5))
+def test_each_labelled_sample_is_in_exactly_one_part(labels, parts, seed):
+    labels = np.array(labels)
+    labelled = np.arange(0, len(labels), 2)
+    if parts > len(labelled):
+        return
+    found = [choose_held_out(labels, labelled, Fold(part, parts), seed, NAMES) for part in range(1, parts + 1)]
+    assert sorted(np.concatenate(found)) == labelled.tolist()
+    assert np.ptp([len(part) for part in found]) <= 1
+    for number in range(3):
+        assert np.ptp([(labels[part] == number).sum() for part in found]) <= 2
+
+
+def test_a_share_is_of_each_class_and_leaves_it_a_label():
+    labels = np.repeat([0, 1, 2, -1], [10, 2, 1, 20])
+    held = choose_held_out(labels, np.arange(13), Fraction(1, 5), 0, NAMES)
+    assert np.bincount(labels[held], minlength=3).tolist() == [2, 1, 0]
+    other = choose_held_out(labels, np.arange(13), Fraction(1, 5), 1, NAMES)
+    assert held.tolist() != other.tolist()
+
+
+def test_single_labels_cannot_be_kept_aside():
+    with pytest.raises(UserError, match="a single label"):
+        choose_held_out(np.arange(3), np.arange(3), Fraction(1, 2), 0, NAMES)
+    with pytest.raises(UserError, match="only 3 labelled"):
+        choose_held_out(np.arange(3), np.arange(3), Fold(1, 4), 0, NAMES)
+
+
+def test_what_is_held_out_leaves_the_pool(digits_data):
+    labelled = np.array([3, 10, 500, 1399])
+    data, kept = without(digits_data, labelled, np.array([10, 1399]))
+    assert len(data.train) == 1398
+    assert data.test is not None
+    np.testing.assert_array_equal(data.test.labels, digits_data.train.labels[[10, 1399]])
+    np.testing.assert_array_equal(data.test.images(np.arange(2)), digits_data.train.images(np.array([10, 1399])))
+    np.testing.assert_array_equal(data.train.images(kept), digits_data.train.images(np.array([3, 500])))
+    np.testing.assert_array_equal(data.train.labels[kept], digits_data.train.labels[[3, 500]])

@@ -1,0 +1,146 @@
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from surelabel.data import folder, picture_cache
+from surelabel.data.image_files import Header
+from surelabel.data.picture_cache import decoded
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    place = tmp_path / "cache"
+    monkeypatch.setenv("SURELABEL_CACHE", str(place))
+    return place
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    place = tmp_path / "pictures"
+    place.mkdir()
+    random = np.random.default_rng(0)
+    for number in range(150):
+        Image.fromarray(random.integers(0, 256, (6, 5, 3), dtype=np.uint8)).save(place / f"{number:03}.png")
+    return place
+
+
+@pytest.fixture
+def decodings(monkeypatch):
+    """The files that were decoded."""
+    done = []
+    original = picture_cache.decode
+
+    def counted(path, *form):
+        done.append(path.name)
+        return original(path, *form)
+
+    monkeypatch.setattr(picture_cache, "decode", counted)
+    return done
+
+
+def names(place):
+    return sorted(file.name for file in place.iterdir())
+
+
+def as_pillow_reads_them(place):
+    return np.stack([np.asarray(Image.open(place / name)).transpose(2, 0, 1) for name in names(place)])
+
+
+def look(place):
+    found = decoded(place, names(place))
+    return np.array(found.images[[found.files[name].row for name in names(place)]])
+
+
+def test_a_second_look_decodes_nothing_and_sees_the_same(pictures, decodings, cache):
+    first = look(pictures)
+    np.testing.assert_array_equal(first, as_pillow_reads_them(pictures))
+    assert len(decodings) == 150
+    np.testing.assert_array_equal(look(pictures), first)
+    assert len(decodings) == 150
+    assert len(list(cache.iterdir())) == 2
+    assert isinstance(decoded(pictures, names(pictures)).images, np.memmap)
+
+
+def test_only_what_is_new_is_decoded(pictures, decodings, cache):
+    look(pictures)
+    decodings.clear()
+    os.utime(pictures / "000.png")  # touched
+    (pictures / "001.png").rename(pictures / "z.png")
+    (pictures / "002.png").unlink()
+    shutil.copyfile(pictures / "003.png", pictures / "copy.png")
+    Image.new("RGB", (5, 6), "red").save(pictures / "004.png")  # changed
+    Image.new("RGB", (5, 6), "blue").save(pictures / "new.png")
+    np.testing.assert_array_equal(look(pictures), as_pillow_reads_them(pictures))
+    assert sorted(decodings) == ["004.png", "new.png"]
+    assert len(list(cache.glob("*.pixels"))) == 1
+
+
+@pytest.mark.parametrize("how", ["pixels", "shorter", "list", "gone", "other list", "a path outside"])
+def test_a_damaged_cache_is_made_anew(pictures, decodings, cache, how):
+    first = look(pictures)
+    (pixels,), (listed,) = cache.glob("*.pixels"), cache.glob("*.json")
+    content = pixels.read_bytes()
+    if how == "pixels":
+        pixels.write_bytes(bytes(len(content)))
+    elif how == "shorter":
+        pixels.write_bytes(content[:-1])
+    elif how == "list":
+        listed.write_text(listed.read_text()[:-5])
+    elif how == "gone":
+        pixels.unlink()
+    elif how == "other list":
+        listed.write_text("[1, 2]")
+    else:
+        (cache.parent / "secret").write_bytes(content)
+        listed.write_text(json.dumps(json.loads(listed.read_text()) | {"pixels": "../secret"}))
+    decodings.clear()
+    np.testing.assert_array_equal(look(pictures), first)
+    assert len(decodings) == 150
+
+
+def test_forms_are_kept_apart(pictures, decodings):
+    look(pictures)
+    small = decoded(pictures, names(pictures), Header(3, 3, grey=True))
+    assert small.images.shape == (150, 1, 3, 3)
+    assert decoded(pictures, names(pictures), 4).images.shape == (150, 3, 4, 4)
+    look(pictures)
+    assert len(decodings) == 3 * 150
+
+
+def test_unreadable_files_are_named_each_time(pictures):
+    (pictures / "note.txt").write_text("not a picture")
+    (pictures / "empty.png").touch()
+    for _ in range(2):
+        found = decoded(pictures, names(pictures))
+        assert found.skipped == {"note.txt": "not named as an image", "empty.png": "the file is empty"}
+        assert len(found.files) == 150
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_cache_that_cannot_be_written_is_done_without(pictures, cache):
+    cache.mkdir()
+    cache.chmod(0o500)
+    np.testing.assert_array_equal(look(pictures), as_pillow_reads_them(pictures))
+    assert not list(cache.iterdir())
+
+
+def test_a_cache_below_a_file_is_done_without(pictures, cache, monkeypatch):
+    (cache.parent / "file").touch()
+    monkeypatch.setenv("SURELABEL_CACHE", str(cache.parent / "file" / "below"))
+    np.testing.assert_array_equal(look(pictures), as_pillow_reads_them(pictures))
+
+
+def test_progress_is_told(pictures):
+    told = []
+    decoded(pictures, names(pictures), progress=lambda *numbers: told.append(numbers))
+    assert told == [(100, 150), (150, 150)]
+
+
+def test_a_folder_of_pictures_is_mapped(pictures):
+    source = folder.load_unlabelled(pictures, ("a", "b"), (3, 6, 5))
+    np.testing.assert_array_equal(source.images(np.arange(150)), as_pillow_reads_them(pictures))
+    assert type(source.images(np.arange(2))) is np.ndarray
