@@ -56,7 +56,10 @@ def test_the_method_and_data_choose_the_recipe_wherever_they_are_given(tmp_path)
         (["--method", "paws", "--fidelity", "released"], "--fidelity has no effect"),
         (["--method", "uda+emo"], r"Did you mean 'uda\+ema'"),
         (["--method", "paws+"], r"Did you mean 'paws"),
-        (["steps"], "not an option"),
+        (["stepps"], "there is no file or folder 'stepps'"),
+        (["cifar11"], "Did you mean 'cifar10'"),
+        (["phc", "steps"], "not an option"),
+        (["phc", "--data", "cifar10"], "given twice"),
         (["--seed", "1", "--seed", "2"], "given twice"),
         (["--seed", "one"], "seed"),
         (["--views.weak", "week"], "Did you mean 'weak'"),
@@ -142,3 +145,13 @@ def test_what_a_method_reads_can_be_set(arguments):
     stored = flatten(dataclasses.asdict(read_options(arguments).run))
     for key, value in given.items():
         assert str(stored[key]).lower() == value
+
+
+def test_own_data_come_first_and_all_their_labels_are_used(tmp_path):
+    options = read_options([str(tmp_path), "--steps", "7"])
+    assert options is not None
+    assert (options.run.data, options.run.labels, options.run.method) == (str(tmp_path), "all", "bam-uda")
+    table = read_options([str(tmp_path), "--labels", "some/labels.csv", "--method", "fixmatch"])
+    assert table is not None
+    assert (table.run.labels_csv, table.run.method) == ("some/labels.csv", "fixmatch")
+    assert table.run.folder.name == f"fixmatch-{tmp_path.name}-labels-seed0"

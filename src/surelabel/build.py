@@ -283,6 +283,9 @@ def _multicrop(run: Run, data: DataSet, labelled: NDArray[np.int64], device: tor
 def load_data(run: Run, progress: Progress | None = None) -> tuple[DataSet, NDArray[np.int64]]:
     """The run's data, and which of its training samples give their labels away."""
     data = datasets.load(run.data, run.data_dir, run.labels_csv, progress)
+    if len(data.classes) < 2:
+        named = f"one class only, {data.classes[0]!r}" if data.classes else "no class at all"
+        raise UserError(f"{run.labels_csv or run.data} names {named}: a classifier needs labels of two or more")
     labelled = build_split(run, data)
     if run.holdout is None:
         return data, labelled

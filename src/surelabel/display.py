@@ -5,12 +5,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from surelabel.protocol import WINDOW, Summary
+
+# Names of files and classes are not markup, and a log wraps its own lines.
+PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
 
 
 class Display:
@@ -76,6 +81,27 @@ def figures_in_words(row: dict[str, Any]) -> str:
     if row.get("acceptance") is not None:
         shown += [f"accepted {row['acceptance']:.0%}"]
     return "  ".join(shown)
+
+
+def found_in_words(
+    shape: tuple[int, int, int], pictures: int, labels: NDArray[np.int64], classes: Sequence[str]
+) -> str:
+    """'5,000 pictures of 28 × 28 pixels, grey: 60 labelled (bag 6, boot 6, …), 4,940 unlabelled'; what is scarce."""
+    channels, height, width = shape
+    counts = np.bincount(labels, minlength=len(classes))
+    shown = ", ".join(f"{name} {count}" for name, count in zip(classes[:20], counts[:20], strict=True))
+    more = ", …" if len(classes) > 20 else ""
+    words = (
+        f"{pictures:,} pictures of {width} × {height} pixels, {'grey' if channels == 1 else 'in colour'}: "
+        f"{len(labels):,} labelled ({shown}{more}), {pictures - len(labels):,} unlabelled"
+    )
+    scarce = [name for name, count in zip(classes, counts, strict=True) if count < 2]
+    if scarce:
+        words += (
+            f"\nOnly one label: {', '.join(scarce[:10])}{', …' if len(scarce) > 10 else ''}. "
+            "A class is learnt from what its labels show; a few more of each would help most"
+        )
+    return words
 
 
 def skipped_in_words(skipped: Sequence[tuple[str, str]]) -> str:

@@ -4,16 +4,18 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from lightning_fabric import Fabric
+from numpy.typing import NDArray
 from rich.console import Console
 
 from surelabel import build, evaluate
 from surelabel.bound import Bound, bound
 from surelabel.config import Run
-from surelabel.data.folder import FolderSource
+from surelabel.data.folder import files_of
 from surelabel.data.source import DataSet, Source
-from surelabel.display import Display, reading, show_result, skipped_in_words
+from surelabel.display import PLAIN, Display, found_in_words, reading, show_result, skipped_in_words
 from surelabel.errors import UserError
 from surelabel.methods import Method
 from surelabel.network import Network
@@ -54,21 +56,19 @@ def _fit(run: Run, folder: RunFolder, labels_of: RunFolder | None, resume: bool,
     state = build.build_state(run, network, method)
     if resume:
         note = folder.load(state)
-        console.print(note or f"Going on from step {state.step}", highlight=False, markup=False, soft_wrap=True)
+        console.print(note or f"Going on from step {state.step}", **PLAIN)
     loader = build.build_loader(run, data, labelled)
     loader(state.step)  # what the views cannot be applied to should fail before there is a folder
     fabric = build.build_fabric(run)
     fabric.launch()  # starts the other processes, which come here by themselves
     loader = replace(loader, share=Share(fabric.global_rank, fabric.world_size))
     console.quiet = console.quiet or fabric.global_rank > 0
-    show_found(data, console)
+    show_found(data, labelled, console)
     parameters = sum(parameter.numel() for parameter in network.parameters())
     console.print(
         f"{run.method} on {run.data}: {len(labelled)} labels, {len(data.train)} images in the pool, "
         f"{len(data.classes)} classes; {run.network.name} with {parameters:,} parameters, {run.steps} steps",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
+        **PLAIN,
     )
     if fabric.global_rank > 0:
         with losses_told(folder.path), Display(run.steps, state.step, console) as display:
@@ -115,12 +115,14 @@ def _stored(asked: Run, folder: RunFolder, console: Console) -> Run:
     return replace(run, devices=asked.devices, nodes=asked.nodes)
 
 
-def show_found(data: DataSet, console: Console) -> None:
-    """Say what was left out of a folder, and why: nothing is passed over in silence."""
-    for source in (data.train, data.test):
-        skipped = source.skipped if isinstance(source, FolderSource) else ()
-        if skipped:
-            console.print(skipped_in_words(skipped), markup=False, soft_wrap=True)
+def show_found(data: DataSet, labelled: NDArray[np.int64], console: Console) -> None:
+    """Say what a folder holds, and what was left out of it, and why: nothing is passed over in silence."""
+    folders = [files_of(source) for source in (data.train, data.test)]
+    if folders[0] is not None:
+        labels = data.train.labels[labelled]
+        console.print(found_in_words(folders[0].shape, len(data.train), labels, data.classes), **PLAIN)
+    for skipped in (found.skipped for found in dict.fromkeys(folders) if found is not None and found.skipped):
+        console.print(skipped_in_words(skipped), **PLAIN)
 
 
 def load_network(folder: RunFolder, weights: str = AVERAGED) -> Network:

@@ -9,7 +9,7 @@ from typing import Any
 
 from surelabel.config import Run, Selection
 from surelabel.errors import UserError, closest
-from surelabel.recipes import RELEASED, SIZES, finetune, parse, recipe
+from surelabel.recipes import NAMED_DATA, RELEASED, SIZES, finetune, parse, recipe
 from surelabel.settings import (
     check_key,
     flatten,
@@ -23,8 +23,11 @@ from surelabel.settings import (
     wrong_type,
 )
 
-DESCRIPTION = """Train a classifier. --method, --data, --labels and --size choose a recipe, which sets everything else;
-a --config file and any option below change it."""
+DESCRIPTION = """surelabel fit [DATA] [--option value ...]
+
+Train a classifier. DATA is a folder of pictures, an .npz or .npy file, or a data set by name, as --data is.
+--method, --data, --labels and --size choose a recipe, which sets everything else; a --config file and any option
+below change it."""
 
 FINETUNE = """usage: surelabel finetune RUN [--SETTING VALUE ...]
 
@@ -50,6 +53,9 @@ MORE_STEPS = (
     "the learning rate falls along a cosine to the step that was planned as the last, so more steps are another run"
 )
 
+# For a folder or a file of the user's own, where the command line leaves them out.
+OWN_DATA: dict[str, Any] = {"method": "bam-uda", "labels": "all"}
+
 # What may be another when a run goes on, since the machine may be: it is said.
 MACHINE = {"threads", "devices", "nodes"}
 # What self-training and PAWS have different values of.
@@ -66,7 +72,7 @@ class Options:
 
 def read_options(arguments: list[str]) -> Options | None:
     """The options that these arguments mean; None where they only ask for something to be printed."""
-    given = split(arguments)
+    given = split(_with_data(arguments))
     if "help" in given:
         _parser(recipe()).print_help()
         return None
@@ -78,6 +84,16 @@ def read_options(arguments: list[str]) -> Options | None:
         print(to_yaml(options.run), end="")
         return None
     return options
+
+
+def _with_data(arguments: list[str]) -> list[str]:
+    """`surelabel fit PICTURES ...` is short for `surelabel fit --data PICTURES ...`."""
+    if not arguments or arguments[0].startswith("-"):
+        return arguments
+    data, *rest = arguments
+    if not Path(data).exists() and data not in NAMED_DATA:
+        raise UserError(f"there is no file or folder {data!r}, nor a data set so named.{closest(data, NAMED_DATA)}")
+    return ["--data", data, *rest]
 
 
 def finetune_options(arguments: list[str]) -> Options | None:
@@ -148,6 +164,9 @@ def _run(given: dict[str, str], extra: dict[str, str]) -> Run:
         method, data, labels = parse(extra["recipe"])
         chosen = {"data": data, "labels": labels} | ({"method": method} if method else {})
     asked = chosen | from_file | given
+    if asked.get("data", "phc") not in NAMED_DATA:
+        # Whoever brings own data brings few labels, and wants all of them used.
+        asked = OWN_DATA | asked
     choice = {key: asked[key] for key in ("method", "data", "labels") if key in asked}
     if "size" in extra and extra["size"] not in SIZES:
         raise UserError(f"there is no size {extra['size']!r}.{closest(extra['size'], SIZES)}")

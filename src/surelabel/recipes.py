@@ -38,6 +38,9 @@ BENCHMARKS: dict[str, tuple[str, int | str]] = {
     "imagenet-10": ("imagenet", "10%"),
 }
 
+# Data that --data knows by name; anything else is the user's own.
+NAMED_DATA = (*dict.fromkeys(data for data, _ in BENCHMARKS.values()), "mnist")
+
 # The released code's reading wherever it differs from the paper's; docs/departures.md explains each.
 RELEASED: dict[str, Any] = {
     "forward": "joint",

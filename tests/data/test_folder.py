@@ -250,7 +250,7 @@ def test_a_missing_folder_and_a_wrong_size_are_refused(tmp_path):
     [
         ("path,label\ncat/a.png,cat\nnone.png,cat\n", r"names 1 files that are not in the data folder: none\.png"),
         ("path,label\ncat/a.png,cat\ncat/a.png,dog\n", "lines 2 and 3"),
-        ("path,label\ncat/a.png,\n", "empty class"),
+        ("path,label\ncat/a.png,\n", "names no class of any file"),
         ("path,label\n../a.png,cat\n", "leads out of the data folder"),
     ],
 )

@@ -44,9 +44,9 @@ def test_what_pythons_writer_writes_is_read_back(tmp_path, classes):
         ("a.png,cat\n", "first line is: a.png, cat"),
         ("path,kind\na.png,cat\n", "exactly one column label or class"),
         ("path,file,label\na.png,a.png,cat\n", "exactly one column path or file or image"),
-        ("path,label\n", "names no files"),
-        ("path,label\na.png,\n", r"line 2: a\.png has an empty class"),
-        ("path,label\na.png,  \n", r"line 2: a\.png has an empty class"),
+        ("path,label\n", "names no class of any file"),
+        ("path,label\na.png,  \n", "names no class of any file"),
+        ("path,label\na.png,\na.png,dog\n", "lines 2 and 3: a.png is named twice, as unlabelled and as dog"),
         ("path,label\n,cat\n", "line 2: the name of the file is empty"),
         ("path,label\na.png\n", "line 2: 1 columns instead of 2"),
         ("path,label\na.png,cat,dog\n", "line 2: 3 columns instead of 2"),
@@ -86,3 +86,9 @@ def test_another_encoding_is_refused_by_name(tmp_path):
 def test_a_table_that_is_not_there(tmp_path):
     with pytest.raises(UserError, match="cannot be read"):
         read_labels_csv(tmp_path / "absent.csv", FILES)
+
+
+def test_a_file_without_a_class_is_unlabelled(tmp_path):
+    table = tmp_path / "labels.csv"
+    table.write_text("path,label\na.png,\nb.png,dog\n")
+    assert read_labels_csv(table, ["a.png", "b.png"]) == {"b.png": "dog"}

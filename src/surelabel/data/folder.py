@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from surelabel.data.arrays import own_data_set
 from surelabel.data.folder_layout import FolderLayout, image_files, read_layout
+from surelabel.data.holdout import Part
 from surelabel.data.image_files import SUFFIXES, Header
 from surelabel.data.picture_cache import Pictures, decoded
 from surelabel.data.reading import Progress, printable
-from surelabel.data.source import UNLABELLED, DataSet
+from surelabel.data.source import UNLABELLED, DataSet, Source
 from surelabel.errors import UserError
 
 FilesSkipped = tuple[tuple[str, str], ...]  # each file with the reason
@@ -45,6 +46,12 @@ class FolderSource:
 
     def images(self, index: NDArray[np.int64]) -> NDArray[np.uint8]:
         return np.asarray(self._images[self._rows[index]])  # a plain array, not a mapped one
+
+
+def files_of(source: Source | None) -> FolderSource | None:
+    """The folder that a source, or a part of one, was read from."""
+    whole = source.whole if isinstance(source, Part) else source
+    return whole if isinstance(whole, FolderSource) else None
 
 
 def load(

@@ -12,27 +12,30 @@ SHOWN = 5
 
 
 def read_labels_csv(path: Path, files: Collection[str]) -> dict[str, str]:
-    """The class of each file named in the table; `files` are those that exist, relative to the data folder."""
+    """The class of each file that the table gives one; `files` are those that exist, relative to the data folder."""
     lines: dict[str, int] = {}
     classes: dict[str, str] = {}
     missing = []
     for line, written, label in _rows(path):
         file = _inside(written, f"{path}, line {line}")
-        if not label:
-            raise UserError(
-                f"{path}, line {line}: {written} has an empty class; leave the line out if it is unlabelled"
-            )
         if file in lines:
-            same = "with the same class" if classes[file] == label else f"as {classes[file]} and as {label}"
+            before = classes.get(file, "")
+            same = (
+                "with the same class"
+                if before == label
+                else f"as {before or 'unlabelled'} and as {label or 'unlabelled'}"
+            )
             raise UserError(f"{path}, lines {lines[file]} and {line}: {written} is named twice, {same}; keep one line")
         if file not in files:
             missing.append(f"{written} (line {line})")
-        lines[file], classes[file] = line, label
+        lines[file] = line
+        if label:
+            classes[file] = label
     if missing:
         shown = ", ".join(missing[:SHOWN]) + (", ..." if len(missing) > SHOWN else "")
         raise UserError(f"{path} names {len(missing)} files that are not in the data folder: {shown}")
     if not classes:
-        raise UserError(f"{path} names no files: it has a header but no lines")
+        raise UserError(f"{path} names no class of any file: write one beside those that you know")
     return classes
 
 
