@@ -18,7 +18,8 @@ GPUS = 64
 def run() -> list[Row]:
     settings = recipe("paws+ema", "imagenet", "10%", "paper")
     paws = settings.paws
-    assert paws.classes is not None and paws.small_size is not None
+    assert paws.classes is not None
+    assert paws.small_size is not None
     task = Task((3, 224, 224), tuple(map(str, range(1000))), "uint8", (0.0,) * 3, (1.0,) * 3)
     network = build.build_network(settings, task).train()
     support = paws.classes * paws.per_class * paws.support_views
