@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from surelabel import phc
-from surelabel.data import array_files, cifar, folder, idx
+from surelabel.config import TABLE_FILES, Table
+from surelabel.data import array_files, cifar, folder, idx, table
 from surelabel.data.source import DataSet
 from surelabel.errors import UserError, closest
 
@@ -19,8 +20,12 @@ NAMED: dict[str, Callable[[str | None], DataSet]] = {
 }
 
 
-def load(data: str, data_dir: str | None = None) -> DataSet:
-    """The data set of this name, its files in `data_dir`, or the one at this path: a folder, a .npz or a .npy file."""
+def load(
+    data: str, data_dir: str | None = None, label_column: str | None = None, of_table: Table | None = None
+) -> DataSet:
+    """The data set of this name, its files in `data_dir`, or the one at this path: a folder, or a .npz, .npy, .csv or
+    .parquet file. `label_column` and `of_table` say how to read a table.
+    """
     if data in NAMED:
         return NAMED[data](data_dir)
     path = Path(data) if data_dir is None else Path(data_dir, data)
@@ -30,6 +35,9 @@ def load(data: str, data_dir: str | None = None) -> DataSet:
         return array_files.load_npz(path)
     if path.suffix == ".npy" and path.is_file():
         return array_files.load_npy(path)
+    if path.suffix.lower() in TABLE_FILES and path.is_file():
+        return table.load(path, label_column, of_table or Table())
     raise UserError(
-        f"there is no data set {data!r}, nor a folder, .npz or .npy file of that name.{closest(data, NAMED)}"
+        f"there is no data set {data!r}, nor a folder, .npz, .npy, .csv or .parquet file of that name."
+        f"{closest(data, NAMED)}"
     )
