@@ -95,6 +95,7 @@ def table(method: str, data: str, labels: int | str = "all") -> Run:
         batch=Batch(32, _ratio(method)),
         network=Network("mlp-2-128", norm_momentum=0.1),
         views=Views("noise", "noise", "corrupt"),
+        evaluation=Evaluation(every=0.1, samples=1000),
     )
 
 

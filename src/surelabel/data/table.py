@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from surelabel.config import Table
 from surelabel.data.arrays import SampleSource
 from surelabel.data.source import UNLABELLED, DataSet
-from surelabel.data.table_columns import Columns, as_texts
-from surelabel.data.table_encoding import Encoding, learn
+from surelabel.data.table_columns import Column, Columns, as_texts, numeric
+from surelabel.data.table_encoding import FEW_ROWS, Encoding, learn
 from surelabel.data.table_files import read_table
 from surelabel.errors import UserError
 
@@ -45,7 +45,10 @@ def load(path: str | Path, label_column: str | None = None, settings: Table = Ta
     """A CSV or Parquet file; `docs/tables.md` describes what it may hold."""
     path = Path(path)
     categorical, ignored = _names(settings.categorical), _names(settings.ignored)
-    columns, notes = read_table(path, texts={*categorical, *LABEL_COLUMNS, label_column or "", SPLIT_COLUMN})
+    columns, notes = read_table(
+        path,
+        lambda name: name in (*categorical, label_column) or (label_column is None and name.lower() in LABEL_COLUMNS),
+    )
     try:
         label = _label_column(columns, label_column)
         texts = as_texts(columns.pop(label))
@@ -53,9 +56,12 @@ def load(path: str | Path, label_column: str | None = None, settings: Table = Ta
         for name in ignored:
             if columns.pop(name, None) is None:
                 raise UserError(f"table.ignored: there is no column {name!r}; the table has {_listed(columns)}")
+        counting = [name for name, values in columns.items() if _counts_rows(values)]
+        notes = (*notes, *(f"column {name!r} is left out: it only counts the rows" for name in counting))
         classes = _classes(texts[~in_test], label)
         labels = _numbered(texts, classes, label)
-        parts = [{name: values[rows] for name, values in columns.items()} for rows in (~in_test, in_test)]
+        used = {name: values for name, values in columns.items() if name not in counting}
+        parts = [{name: values[rows] for name, values in used.items()} for rows in (~in_test, in_test)]
         encoding, left_out = learn(parts[0], categorical)
         train = TableSource(parts[0], labels[~in_test], classes, encoding, (*notes, *left_out))
         test = TableSource(parts[1], labels[in_test], classes, encoding) if in_test.any() else None
@@ -67,7 +73,7 @@ def load(path: str | Path, label_column: str | None = None, settings: Table = Ta
 def load_unlabelled(path: str | Path, encoding: Encoding, classes: Sequence[str]) -> TableSource:
     """All rows of a new table, encoded as the training table was; columns that it had not are passed over, and said."""
     path = Path(path)
-    columns, _ = read_table(path, encoding.texts)
+    columns, _ = read_table(path, lambda name: name in encoding.texts)
     known = {column.name for column in encoding.columns}
     extra = [name for name in columns if name not in known]
     notes = (f"{path}: not used, as the network was trained without: {_listed(extra)}",) if extra else ()
@@ -101,7 +107,12 @@ def _label_column(columns: Columns, asked: str | None) -> str:
     )
 
 
-def _in_test(values: NDArray[np.float64] | NDArray[np.object_]) -> NDArray[np.bool_]:
+def _counts_rows(values: Column) -> bool:
+    """Whether this is the row number that many programs save beside a table; rows sorted by class would betray it."""
+    return numeric(values) and len(values) > FEW_ROWS and np.array_equal(values, values[0] + np.arange(len(values)))
+
+
+def _in_test(values: Column) -> NDArray[np.bool_]:
     """Which rows belong to the test set."""
     words = [str(text).lower() for text in as_texts(values)]
     wrong = [word for word in words if word not in ("train", "test", "")]

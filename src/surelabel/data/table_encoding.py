@@ -148,8 +148,6 @@ def _learn_numeric(name: str, values: NDArray[np.float64]) -> Numeric | str:
         return "it has no values"
     if (known == known[0]).all() and not missing.any():
         return f"it is {known[0]:g} everywhere"
-    if len(values) > FEW_ROWS and np.array_equal(values, values[0] + np.arange(len(values))):
-        return "it only counts the rows"
     return Numeric(name, float(np.median(known)), float(known.mean()), float(known.std()) or 1.0, bool(missing.any()))
 
 

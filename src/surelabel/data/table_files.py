@@ -2,7 +2,7 @@
 
 import csv
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ from surelabel.data.table_columns import MISSING, Column, Columns, column
 from surelabel.errors import UserError
 
 
-def read_table(path: Path, texts: Collection[str] = ()) -> tuple[Columns, tuple[str, ...]]:
+def read_table(path: Path, as_written: Callable[[str], bool]) -> tuple[Columns, tuple[str, ...]]:
     """The columns of a file, and what could not be read of it, in words.
 
-    In a CSV file, a column is numbers if every cell is one or is missing; those named in `texts` stay as written.
+    In a CSV file, a column is numbers if every cell is one or is missing; those whose name is `as_written` stay texts.
     """
     try:
         import pyarrow  # noqa: F401
@@ -29,7 +29,7 @@ def read_table(path: Path, texts: Collection[str] = ()) -> tuple[Columns, tuple[
     columns: Columns = {}
     notes: list[str] = []
     for name in table.column_names:
-        made = _column(table[name], name in texts)
+        made = _column(table[name], as_written(name))
         if made is None:
             notes.append(f"column {name!r} is left out: it holds {table[name].type}, neither numbers nor texts")
         else:

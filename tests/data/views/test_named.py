@@ -35,5 +35,7 @@ def test_none_and_periodic_are_what_they_say():
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones():
-    with pytest.raises(UserError, match=r"no view named 'stong': choose one of none, weak, strong, shift, strong-shift, periodic"):
+    with pytest.raises(
+        UserError, match=r"no view named 'stong': choose one of none, weak, strong, shift, strong-shift, periodic"
+    ):
         named("stong")
