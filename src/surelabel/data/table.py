@@ -60,6 +60,9 @@ def load(path: str | Path, label_column: str | None = None, settings: Table = Ta
         notes = (*notes, *(f"column {name!r} is left out: it only counts the rows" for name in counting))
         classes = _classes(texts[~in_test], label)
         labels = _numbered(texts, classes, label)
+        if (labels[in_test] == UNLABELLED).any():
+            row = int(np.argmax(in_test & (labels == UNLABELLED)))
+            raise UserError(f"test row {row} has no label: label it, or make it a training row")
         used = {name: values for name, values in columns.items() if name not in counting}
         parts = [{name: values[rows] for name, values in used.items()} for rows in (~in_test, in_test)]
         encoding, left_out = learn(parts[0], categorical)
