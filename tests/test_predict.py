@@ -64,7 +64,9 @@ def test_a_folder_is_trained_on_skips_told_and_predicted_by_file_name(tiny, tmp_
 def test_images_of_another_shape_are_refused_by_both_shapes(tiny, tmp_path):
     folder = fit(tiny)
     np.save(tmp_path / "new.npy", np.zeros((5, 3, 9, 9), dtype=np.uint8))
-    with pytest.raises(UserError, match=r"3 channels, 9×9 pixels, uint8.*trained on 1 channel, 8×8 pixels, uint8"):
+    with pytest.raises(
+        UserError, match=r"3 channels, 9×9 pixels, uint8.*trained on images of 1 channel, 8×8 pixels, uint8"
+    ):
         predict_to_csv(folder.path, str(tmp_path / "new.npy"), None, tmp_path / "out.csv")
     np.save(tmp_path / "float.npy", np.zeros((5, 1, 8, 8), dtype=np.float32))
     with pytest.raises(UserError, match=r"pixels, float32.*pixels, uint8"):

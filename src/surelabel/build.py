@@ -15,7 +15,8 @@ from torch import nn
 from surelabel import datasets
 from surelabel.average import Cosine, Equal, Moving, Rising, Rule, averaged
 from surelabel.backbones import backbone
-from surelabel.config import Device, Precision, Run, WeakNorm, steps_of
+from surelabel.build_views import build_view
+from surelabel.config import OWN, Device, Precision, Run, WeakNorm, steps_of
 from surelabel.data import views
 from surelabel.data.holdout import choose_held_out, parse_holdout, without
 from surelabel.data.loader import Loader
@@ -32,6 +33,7 @@ from surelabel.methods.paws import Paws
 from surelabel.methods.prior import PriorLoss
 from surelabel.methods.selftraining import SelfTraining
 from surelabel.network import Network
+from surelabel.own import NOTHING, Own
 from surelabel.projection import Projection
 from surelabel.randomness import generator
 from surelabel.select import Confidence, Select, Uncertainty
@@ -175,7 +177,7 @@ def build_fabric(run: Run) -> Fabric:
 
 
 def fingerprint(data: DataSet) -> str:
-    """A short hash of the training data: all labels, and a hundred images spread over it."""
+    """A short hash of the training data: all labels, and a hundred samples spread over it."""
     sample = np.linspace(0, len(data.train) - 1, 100, dtype=np.int64)
     held = blake2b(data.train.labels.tobytes(), digest_size=8)
     held.update(data.train.images(sample).tobytes())
@@ -188,17 +190,27 @@ def task_of(data: DataSet) -> Task:
     return Task(data.train.shape, data.classes, str(dtype), data.offset, data.scale)
 
 
-def build_network(run: Run, task: Task) -> Network:
+def build_network(run: Run, task: Task, own: Own = NOTHING) -> Network:
     """A network whose initial weights are a function of the seed alone; the backbone's do not depend on the head."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(generator(run.seed, "weights").integers(2**63)))
-        trunk = backbone(run.network, task.shape)
-        made = Network(trunk, _head(run, trunk.features, len(task.classes)), task)
+        trunk, features = _backbone(run, task, own)
+        made = Network(trunk, _head(run, features, len(task.classes)), task)
     if run.precision == "64":
         made = made.double()
     if run.processes > 1 and run.device == "cuda":
         made = nn.SyncBatchNorm.convert_sync_batchnorm(made)  # type: ignore[no-untyped-call]
+    if len(task.shape) != 3:
+        return made
     return made.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def _backbone(run: Run, task: Task, own: Own) -> tuple[nn.Module, int]:
+    """The backbone, and how many features it makes."""
+    if run.network.name == OWN:
+        return own.given_backbone(task.shape)
+    made = backbone(run.network, task.shape)
+    return made, made.features
 
 
 def _head(run: Run, features: int, classes: int) -> LinearHead | BayesianHead | Projection:
@@ -241,22 +253,23 @@ def build_optimizers(network: Network, run: Run) -> list[torch.optim.Optimizer]:
     return optimizers
 
 
-def build_loader(run: Run, data: DataSet, labelled: NDArray[np.int64]) -> Loader | MultiCropLoader:
+def build_loader(run: Run, data: DataSet, labelled: NDArray[np.int64], own: Own = NOTHING) -> Loader | MultiCropLoader:
     """The loader of a run's batches."""
     method = METHODS[run.base]
     device = torch.device(run.device)
     if isinstance(method, Paws):
         return _multicrop(run, data, labelled, device)
-    named = {"weak": run.views.weak, "strong": run.views.strong}
-    weak, strong = (views.named(named[role]) for role in method.views) if method.views else (None, None)
+    weak, strong = (build_view(role, run, data, own) for role in method.views) if method.views else (None, None)
     return Loader(
         data.train, labelled, run.seed, run.batch.labelled, run.batch.ratio, device,
-        views.named(run.views.labelled), weak, strong,
+        build_view("labelled", run, data, own), weak, strong,
     )  # fmt: skip
 
 
 def _multicrop(run: Run, data: DataSet, labelled: NDArray[np.int64], device: torch.device) -> MultiCropLoader:
     settings = run.paws
+    if len(data.train.shape) != 3:
+        raise UserError(f"{run.method} compares crops of images, and these samples are none: choose another --method")
     support = min(settings.classes or len(data.classes), len(data.classes)) * settings.per_class
     if support % run.processes:
         raise UserError(
@@ -280,9 +293,12 @@ def _multicrop(run: Run, data: DataSet, labelled: NDArray[np.int64], device: tor
     )  # fmt: skip
 
 
-def load_data(run: Run, progress: Progress | None = None) -> tuple[DataSet, NDArray[np.int64]]:
-    """The run's data, and which of its training samples give their labels away."""
-    data = datasets.load(run.data, run.data_dir, run.labels_csv, progress)
+def load_data(run: Run, own: Own = NOTHING, progress: Progress | None = None) -> tuple[DataSet, NDArray[np.int64]]:
+    """The data that a run names, or was given, and which of its training samples give their labels away."""
+    if run.data == OWN:
+        data = own.given_data()
+    else:
+        data = datasets.load(run.data, run.data_dir, run.label_column, run.table, run.labels_csv, progress)
     if len(data.classes) < 2:
         named = f"one class only, {data.classes[0]!r}" if data.classes else "no class at all"
         raise UserError(f"{run.labels_csv or run.data} names {named}: a classifier needs labels of two or more")

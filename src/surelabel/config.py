@@ -27,6 +27,13 @@ METHODS = (
     "paws",
     "bam-paws",
 )
+# What stands in the settings for a part that is given in Python (`own.py`).
+OWN = "own"
+# Views of a table's rows; the others are of images.
+TABLE_VIEWS = ("noise", "corrupt")
+TABLE_FILES = (".csv", ".parquet")
+ViewName = Literal["none", "weak", "strong", "shift", "strong-shift", "periodic", "noise", "corrupt", "own"]
+
 # Any method may have one of these after a plus: an averaged network makes its pseudo-labels.
 TEACHERS = ("ema", "swa")
 ALL_METHODS = (*METHODS, *(f"{method}+{teacher}" for method in METHODS for teacher in TEACHERS))
@@ -50,10 +57,10 @@ class Network:
     """The network.
 
     Args:
-        name: wrn-DEPTH-WIDTH (depth 10, 16, 22, 28, ...), resnet-18 or resnet-50
+        name: wrn-DEPTH-WIDTH (depth 10, 16, 22, 28, ...), resnet-18 or resnet-50; for tables mlp-DEPTH-WIDTH
         padding: what lies beyond an image's border: zeros, or, for a periodic image such as a crystal, its other side
         stem_stride: 2 halves the image at the first layer: a quarter of the work
-        norm: BatchNorm, or GroupNorm, which does not depend on the other images of the batch
+        norm: BatchNorm, or GroupNorm (of an mlp: LayerNorm), which does not depend on the other samples of the batch
         norm_momentum: how fast BatchNorm's running statistics follow the batches
     """
 
@@ -66,17 +73,35 @@ class Network:
 
 @dataclass(frozen=True)
 class Views:
-    """The random views of an image: none, weak, strong or periodic.
+    """The random views of a sample. Of an image: none, weak, strong, shift and strong-shift (weak and strong that never
+    mirror, as for digits), periodic; of a table's row: none, noise, corrupt.
 
     Args:
-        labelled: of the labelled images
-        weak: of the unlabelled images, to predict on
-        strong: of the unlabelled images, to learn from
+        labelled: of the labelled samples
+        weak: of the unlabelled samples, to predict on
+        strong: of the unlabelled samples, to learn from
     """
 
-    labelled: Literal["none", "weak", "strong", "periodic"] = "weak"
-    weak: Literal["none", "weak", "strong", "periodic"] = "weak"
-    strong: Literal["none", "weak", "strong", "periodic"] = "strong"
+    labelled: ViewName = "weak"
+    weak: ViewName = "weak"
+    strong: ViewName = "strong"
+
+
+@dataclass(frozen=True)
+class Table:
+    """How a table is read, and how strong its views are.
+
+    Args:
+        categorical: columns of numbers that are names of categories, separated by commas
+        ignored: columns to leave out, separated by commas
+        noise: deviation of the noise that the view noise adds to a numeric column, in units of that column's
+        corruption: probability with which the view corrupt replaces a column's value by another row's
+    """
+
+    categorical: str = ""
+    ignored: str = ""
+    noise: float = 0.1
+    corruption: float = 0.3
 
 
 @dataclass(frozen=True)
@@ -263,8 +288,10 @@ class Run:
     Args:
         method: supervised, pseudo-label, uda, fixmatch, paws, or bam- before one of the last four; bam-uda-no-sigma;
             +ema or +swa after any
-        data: phc, cifar10, cifar100, mnist, fashion-mnist, imagenet, or the path of a folder, .npz or .npy file
+        data: phc, cifar10, cifar100, mnist, fashion-mnist, imagenet, or the path of a folder, .npz, .npy, .csv
+            or .parquet file
         data_dir: where the files of a named data set are
+        label_column: of a table, the column that holds the labels; label, class, target or y when not given
         labels: how many labels to use: a number, a percentage of each class such as 10%, or all; or, for a folder of
             images, a .csv file that names files and their classes
         holdout: labelled samples to keep aside and test on: a percentage of each class such as 20%, or a part: 2/5
@@ -289,6 +316,7 @@ class Run:
     method: str = "fixmatch"
     data: str = "phc"
     data_dir: str | None = None
+    label_column: str | None = None
     labels: int | str = "10%"
     holdout: str | None = None
     fidelity: Literal["paper", "released"] = "paper"
@@ -309,6 +337,7 @@ class Run:
     batch: Batch = field(default_factory=Batch)
     network: Network = field(default_factory=Network)
     views: Views = field(default_factory=Views)
+    table: Table = field(default_factory=Table)
     selection: Selection = field(default_factory=Selection)
     target: Target = field(default_factory=Target)
     head: Head = field(default_factory=Head)
@@ -341,6 +370,11 @@ class Run:
     def by_uncertainty(self) -> bool:
         """Whether pseudo-labels are selected by their deviation."""
         return self.bayesian and not self.base.endswith(("no-sigma", "paws"))
+
+    @property
+    def tabular(self) -> bool:
+        """Whether its data are a table in a file."""
+        return self.data.lower().endswith(TABLE_FILES)
 
     @property
     def teaches(self) -> str | None:

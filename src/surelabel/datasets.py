@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from surelabel import phc
-from surelabel.data import array_files, cifar, folder, idx
+from surelabel.config import TABLE_FILES, Table
+from surelabel.data import array_files, cifar, folder, idx, table
 from surelabel.data.reading import Progress
 from surelabel.data.source import DataSet
 from surelabel.errors import UserError, closest
@@ -21,11 +22,18 @@ NAMED: dict[str, Callable[[str | None], DataSet]] = {
 
 
 def load(
-    data: str, data_dir: str | None = None, labels_csv: str | None = None, progress: Progress | None = None
+    data: str,
+    data_dir: str | None = None,
+    label_column: str | None = None,
+    of_table: Table | None = None,
+    labels_csv: str | None = None,
+    progress: Progress | None = None,
 ) -> DataSet:
-    """The data set of this name, its files in `data_dir`, or the one at this path: a folder, a .npz or a .npy file.
+    """The data set of this name, its files in `data_dir`, or the one at this path: a folder, or a .npz, .npy, .csv or
+    .parquet file.
 
-    `labels_csv` names the classes of a folder's files; reading a folder, which may take a while, tells its progress.
+    `label_column` and `of_table` say how to read a table. `labels_csv` names the classes of a folder's files; reading a
+    folder, which may take a while, tells its progress.
     """
     path = Path(data) if data_dir is None else Path(data_dir, data)
     if labels_csv is not None and (data in NAMED or not path.is_dir()):
@@ -38,6 +46,9 @@ def load(
         return array_files.load_npz(path)
     if path.suffix == ".npy" and path.is_file():
         return array_files.load_npy(path)
+    if path.suffix.lower() in TABLE_FILES and path.is_file():
+        return table.load(path, label_column, of_table or Table())
     raise UserError(
-        f"there is no data set {data!r}, nor a folder, .npz or .npy file of that name.{closest(data, NAMED)}"
+        f"there is no data set {data!r}, nor a folder, .npz, .npy, .csv or .parquet file of that name."
+        f"{closest(data, NAMED)}"
     )

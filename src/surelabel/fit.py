@@ -15,10 +15,12 @@ from surelabel.bound import Bound, bound
 from surelabel.config import Run
 from surelabel.data.folder import files_of
 from surelabel.data.source import DataSet, Source
+from surelabel.data.table import TableSource
 from surelabel.display import PLAIN, Display, found_in_words, reading, show_result, skipped_in_words
 from surelabel.errors import UserError
 from surelabel.methods import Method
 from surelabel.network import Network
+from surelabel.own import NOTHING, Own
 from surelabel.protocol import summary
 from surelabel.runfolder import AVERAGED, RAW, RunFolder
 from surelabel.share import Share, losses_told
@@ -27,37 +29,45 @@ from surelabel.train import AnyLoader, train
 
 
 def fit(
-    run: Run, resume: bool = False, console: Console | None = None, labels_of: str | Path | None = None
+    run: Run,
+    resume: bool = False,
+    console: Console | None = None,
+    labels_of: str | Path | None = None,
+    own: Own = NOTHING,
 ) -> RunFolder:
     """Train, evaluate on the whole test set, and leave all of it in the run's folder.
 
-    `labels_of` is another run's folder, whose labelled samples are used; the data must be the same.
+    `labels_of` is another run's folder, whose labelled samples are used; the data must be the same. `own` gives data,
+    a backbone or views that have no name.
     """
     console = console or Console()
     folder = RunFolder(run.folder)
     if resume:
-        return _fit(_stored(run, folder, console), folder, folder, True, console)
+        return _fit(_stored(run, folder, console), folder, folder, True, console, own)
     folder.refuse_existing()
-    return _fit(build.resolve(run), folder, None if labels_of is None else RunFolder(labels_of), False, console)
+    run = build.resolve(own.named_in(run))
+    return _fit(run, folder, None if labels_of is None else RunFolder(labels_of), False, console, own)
 
 
-def _fit(run: Run, folder: RunFolder, labels_of: RunFolder | None, resume: bool, console: Console) -> RunFolder:
+def _fit(
+    run: Run, folder: RunFolder, labels_of: RunFolder | None, resume: bool, console: Console, own: Own
+) -> RunFolder:
     torch.set_num_threads(run.threads or 1)
     with reading(console) as progress:
-        data, labelled = build.load_data(run, progress)
+        data, labelled = build.load_data(run, own, progress)
     method = build.build_method(run, len(data.train))
     task = build.task_of(data)
     if labels_of is not None:
         labels_of.refuse_other_data(task, build.fingerprint(data))
         labelled = labels_of.labelled()
-    network = build.build_network(run, task)
+    network = build.build_network(run, task, own)
     if run.init is not None and not (resume and folder.has_checkpoint):
         start_from(network, run.init)
     state = build.build_state(run, network, method)
     if resume:
         note = folder.load(state)
         console.print(note or f"Going on from step {state.step}", **PLAIN)
-    loader = build.build_loader(run, data, labelled)
+    loader = build.build_loader(run, data, labelled, own)
     loader(state.step)  # what the views cannot be applied to should fail before there is a folder
     fabric = build.build_fabric(run)
     fabric.launch()  # starts the other processes, which come here by themselves
@@ -66,7 +76,8 @@ def _fit(run: Run, folder: RunFolder, labels_of: RunFolder | None, resume: bool,
     show_found(data, labelled, console)
     parameters = sum(parameter.numel() for parameter in network.parameters())
     console.print(
-        f"{run.method} on {run.data}: {len(labelled)} labels, {len(data.train)} images in the pool, "
+        f"{run.method} on {run.data if own.data is None else data.name}: {len(labelled)} labels, {len(data.train)} "
+        f"{'images' if len(task.shape) == 3 else 'samples'} in the pool, "
         f"{len(data.classes)} classes; {run.network.name} with {parameters:,} parameters, {run.steps} steps",
         **PLAIN,
     )
@@ -75,7 +86,8 @@ def _fit(run: Run, folder: RunFolder, labels_of: RunFolder | None, resume: bool,
             train(run, method, loader, state, None, folder, display, fabric)
         return folder
     if not resume:
-        folder.create(run, task, build.fingerprint(data), labelled)
+        table = data.train.encoding.as_json() if isinstance(data.train, TableSource) else None
+        folder.create(run, task, build.fingerprint(data), labelled, table)
     with losses_told(folder.path), folder.locked():
         folder.write_history(state.history)  # which a killed run may have left ahead of its checkpoint
         _train(run, method, loader, state, data, folder, console, fabric)
@@ -116,7 +128,9 @@ def _stored(asked: Run, folder: RunFolder, console: Console) -> Run:
 
 
 def show_found(data: DataSet, labelled: NDArray[np.int64], console: Console) -> None:
-    """Say what a folder holds, and what was left out of it, and why: nothing is passed over in silence."""
+    """Say what a folder or a table holds, what was left out of it, and why: nothing is passed over in silence."""
+    for note in data.train.notes if isinstance(data.train, TableSource) else ():
+        console.print(note, **PLAIN)
     folders = [files_of(source) for source in (data.train, data.test)]
     if folders[0] is not None:
         labels = data.train.labels[labelled]
@@ -125,11 +139,11 @@ def show_found(data: DataSet, labelled: NDArray[np.int64], console: Console) -> 
         console.print(skipped_in_words(skipped), **PLAIN)
 
 
-def load_network(folder: RunFolder, weights: str = AVERAGED) -> Network:
+def load_network(folder: RunFolder, weights: str = AVERAGED, own: Own = NOTHING) -> Network:
     """The network of a run with its averaged weights, or its `RAW` ones."""
     run = folder.run()
     torch.set_num_threads(run.threads or 1)
-    network = build.build_network(run, folder.task()).to(build.usable("auto"))
+    network = build.build_network(run, folder.task(), own).to(build.usable("auto"))
     try:
         network.load_state_dict(folder.weights(weights))
     except RuntimeError as error:
@@ -147,24 +161,24 @@ def start_from(network: Network, path: str | Path) -> None:
         raise UserError(f"init {path}: that run's network is another one than network.* describes: {error}") from error
 
 
-def evaluate_run(path: str | Path) -> dict[str, Any]:
+def evaluate_run(path: str | Path, own: Own = NOTHING) -> dict[str, Any]:
     """The figures of a run on its whole test set, computed anew from its weights."""
     folder = RunFolder(path)
-    _, test = _data_of(folder)
-    return evaluate.result(load_network(folder), load_network(folder, RAW), test, folder.run())
+    _, test = _data_of(folder, own)
+    return evaluate.result(load_network(folder, own=own), load_network(folder, RAW, own), test, folder.run())
 
 
-def bound_of_run(path: str | Path, variance: float, delta: float) -> Bound:
+def bound_of_run(path: str | Path, variance: float, delta: float, own: Own = NOTHING) -> Bound:
     """The paper's generalisation bound for the averaged weights of a run."""
     folder = RunFolder(path)
-    data, test = _data_of(folder)
-    return bound(load_network(folder), data.train, folder.labelled(), test, variance, delta)
+    data, test = _data_of(folder, own)
+    return bound(load_network(folder, own=own), data.train, folder.labelled(), test, variance, delta)
 
 
-def _data_of(folder: RunFolder) -> tuple[DataSet, Source]:
+def _data_of(folder: RunFolder, own: Own) -> tuple[DataSet, Source]:
     """The data that a run was made with, and its test set."""
     run = folder.run()
-    data, _ = build.load_data(run)
+    data, _ = build.load_data(run, own)
     if data.test is None:
         raise UserError(f"{run.data} has no test set to evaluate on")
     folder.refuse_other_data(build.task_of(data), build.fingerprint(data))

@@ -210,6 +210,10 @@ def _unused(run: Run) -> set[str]:
         (run.teaches == "swa", {"teacher.schedule", "teacher.gamma", "teacher.warmup"}),
         (run.optimizer.schedule == "cosine-7-16", {"optimizer.warmup", "optimizer.start", "optimizer.end"}),
         (run.optimizer.warmup == 0, {"optimizer.start"}),
+        (not run.tabular, {"label_column", "table."}),
+        (run.network.name.startswith("mlp-"), {"network.padding", "network.stem_stride"}),
+        ("noise" not in _views(run), {"table.noise"}),
+        ("corrupt" not in _views(run), {"table.corruption"}),
     ]
     unused = {key for holds, keys in rules if holds for key in keys}
     if run.by_neighbours:
@@ -217,6 +221,16 @@ def _unused(run: Run) -> set[str]:
     return {
         key for key, _ in keys() if key in unused or any(part[-1] == "." and key.startswith(part) for part in unused)
     }
+
+
+def _views(run: Run) -> set[str]:
+    """The views that the run's method asks for."""
+    read: set[str] = {run.views.labelled}
+    if run.base != "supervised":
+        read.add(run.views.weak)
+    if run.base != "supervised" and not run.base.endswith("pseudo-label"):
+        read.add(run.views.strong)
+    return read
 
 
 def _parser(run: Run) -> Any:

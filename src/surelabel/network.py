@@ -1,4 +1,4 @@
-"""The whole network: raw images -> normalised -> features -> what its head makes of them."""
+"""The whole network: raw samples -> normalised -> features -> what its head makes of them."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from surelabel.backbones import ResNet, WideResNet
 from surelabel.config import WeakNorm
 from surelabel.heads import BayesianHead, LinearHead
 from surelabel.projection import Projection
@@ -26,7 +25,7 @@ class Output(NamedTuple):
 
 
 class Network(nn.Module):
-    """A backbone and a head, fed with images as they are stored.
+    """A backbone (samples -> features) and a head, fed with samples as they are stored.
 
     Normalisation happens inside, so that weights and the scale they were trained on never part. `forward` is the only
     path that carries gradients: calling the parts would bypass a distributed wrapper around the whole.
@@ -35,17 +34,20 @@ class Network(nn.Module):
     offset: Tensor
     scale: Tensor
 
-    def __init__(self, backbone: WideResNet | ResNet, head: LinearHead | BayesianHead | Projection, task: Task) -> None:
+    def __init__(self, backbone: nn.Module, head: LinearHead | BayesianHead | Projection, task: Task) -> None:
         super().__init__()
         self.backbone = backbone
         self.head = head
-        self.register_buffer("offset", torch.tensor(task.offset).view(1, -1, 1, 1))
-        self.register_buffer("scale", torch.tensor(task.scale).view(1, -1, 1, 1))
+        each = (1, -1, *[1] * (len(task.shape) - 1))
+        self.register_buffer("offset", torch.tensor(task.offset).view(each))
+        self.register_buffer("scale", torch.tensor(task.scale).view(each))
 
     def features(self, images: Tensor) -> Tensor:
-        """Images [N, C, H, W] -> features [N, D]."""
+        """Images [N, C, H, W], or samples of another shape -> features [N, D]."""
         normalised = (images.to(self.scale.dtype) - self.offset) / self.scale
-        features: Tensor = self.backbone(normalised.contiguous(memory_format=torch.channels_last))
+        if images.ndim == 4:
+            normalised = normalised.contiguous(memory_format=torch.channels_last)
+        features: Tensor = self.backbone(normalised)
         return features
 
     def forward(self, images: Tensor | Sequence[Tensor], noise: Tensor | None = None) -> Output:

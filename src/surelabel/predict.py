@@ -1,35 +1,43 @@
-"""Predictions for new images, as CSV."""
+"""Predictions for new samples, as CSV."""
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from surelabel import datasets
+from surelabel.config import TABLE_FILES
 from surelabel.data.folder import FilesSkipped, FolderSource, load_unlabelled
-from surelabel.data.source import Source
+from surelabel.data.source import Source, image_shape
+from surelabel.data.table import TableSource
+from surelabel.data.table import load_unlabelled as load_unlabelled_table
 from surelabel.errors import UserError
 from surelabel.evaluate import predict
 from surelabel.files import atomic_write
 from surelabel.fit import load_network
 from surelabel.runfolder import RunFolder
-from surelabel.types import Task
 
 
-def predict_to_csv(run: str | Path, data: str, data_dir: str | None, out: Path) -> tuple[int, FilesSkipped]:
+def predict_to_csv(
+    run: str | Path, data: str, data_dir: str | None, out: Path, say: Callable[[str], None] = print
+) -> tuple[int, FilesSkipped]:
     """Write one line a sample: its name or index, the likeliest class, that class's probability, and the entropy.
 
     A Bayesian head adds the deviation of that probability over its samples.
-    Returns the number of lines and the files that could not be read, each with the reason.
+    Returns the number of lines and the files that could not be read, each with the reason; `say` is told of the columns
+    of a table that are not used.
     """
     folder = RunFolder(run)
     settings, task = folder.run(), folder.task()
-    source = _source(data, data_dir, task)
+    source = _source(data, data_dir, folder)
+    for note in source.notes if isinstance(source, TableSource) else ():
+        say(note)
     dtype = str(source.images(np.arange(1)).dtype)
     if (source.shape, dtype) != (task.shape, task.dtype):
         raise UserError(
-            f"{data} has images of {_form(source.shape, dtype)}; the network of {folder.path} was trained on "
+            f"{data} has {_form(source.shape, dtype)}; the network of {folder.path} was trained on "
             f"{_form(task.shape, task.dtype)}"
         )
     prediction = predict(load_network(folder), source, np.arange(len(source)), settings.evaluation.batch)
@@ -47,10 +55,19 @@ def predict_to_csv(run: str | Path, data: str, data_dir: str | None, out: Path) 
     return len(source), source.skipped if isinstance(source, FolderSource) else ()
 
 
-def _source(data: str, data_dir: str | None, task: Task) -> Source:
-    """All images of a folder, brought to the network's shape; of anything else the test set, or what there is."""
+def _source(data: str, data_dir: str | None, folder: RunFolder) -> Source:
+    """All rows of a table, encoded as in training; all images of a folder, brought to the network's shape; of anything
+    else the test set, or what there is.
+    """
+    task, encoding = folder.task(), folder.table_encoding()
+    if encoding is not None:
+        if not data.lower().endswith(TABLE_FILES):
+            raise UserError(
+                f"{folder.path} was trained on a table: give it a file {' or '.join(TABLE_FILES)}, not {data}"
+            )
+        return load_unlabelled_table(Path(data_dir or ".", data), encoding, task.classes)
     if data not in datasets.NAMED and Path(data).is_dir():
-        return load_unlabelled(data, task.classes, task.shape)
+        return load_unlabelled(data, task.classes, image_shape(task.shape))
     found = datasets.load(data, data_dir)
     return found.train if found.test is None else found.test
 
@@ -61,6 +78,8 @@ def _cell(text: object) -> str:
     return f"'{shown}" if shown.startswith(("=", "+", "-", "@", "\t", "\r")) else shown
 
 
-def _form(shape: tuple[int, int, int], dtype: str) -> str:
+def _form(shape: tuple[int, ...], dtype: str) -> str:
+    if len(shape) != 3:
+        return f"samples of shape {shape}, {dtype}"
     channels, height, width = shape
-    return f"{channels} channel{'s' if channels > 1 else ''}, {height}×{width} pixels, {dtype}"
+    return f"images of {channels} channel{'s' if channels > 1 else ''}, {height}×{width} pixels, {dtype}"

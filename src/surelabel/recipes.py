@@ -65,8 +65,8 @@ def parse(name: str) -> tuple[str | None, str, int | str]:
     return method, *BENCHMARKS[benchmark]
 
 
-def recipe(method: str = "fixmatch", data: str = "phc", labels: int | str = "10%", size: str = "laptop") -> Run:
-    """The run of a method on a data set, at one of the `SIZES`."""
+def recipe(method: str = "fixmatch", data: str = "phc", labels: int | str | None = None, size: str = "laptop") -> Run:
+    """The run of a method on a data set, at one of the `SIZES`; with a tenth of the labels, or all those of a table."""
     if size not in SIZES:
         raise UserError(f"there is no size {size!r}.{closest(size, SIZES)}")
     by_neighbours = Run(method).by_neighbours
@@ -75,13 +75,31 @@ def recipe(method: str = "fixmatch", data: str = "phc", labels: int | str = "10%
             "ImageNet has a recipe for paws and its variants at --size paper alone, as in the paper. "
             "For other methods, or a part of ImageNet on a laptop, name its folder: --data FOLDER"
         )
+    if Run(data=data).tabular:
+        if size != "laptop":
+            raise UserError("the paper has no tables: leave --size out")
+        return table(method, data, "all" if labels is None else labels)
     makers: dict[tuple[str, bool], Callable[[str, str, int | str], Run]] = {
         ("laptop", False): _laptop,
         ("paper", False): _paper,
         ("laptop", True): _laptop_paws,
         ("paper", True): _paper_paws,
     }
-    return makers[size, by_neighbours](method, data, labels)
+    return makers[size, by_neighbours](method, data, "10%" if labels is None else labels)
+
+
+def table(method: str, data: str, labels: int | str = "all") -> Run:
+    """A small network on the rows of a table: seconds to a minute on a CPU."""
+    if Run(method).by_neighbours:
+        raise UserError(f"{method} compares crops of images, and a table has none: choose another --method")
+    return replace(
+        _laptop(method, data, labels),
+        steps=500,
+        batch=Batch(32, _ratio(method)),
+        network=Network("mlp-2-128", norm_momentum=0.1),
+        views=Views("noise", "noise", "corrupt"),
+        evaluation=Evaluation(every=0.1, samples=1000),
+    )
 
 
 def _paper(method: str, data: str, labels: int | str) -> Run:

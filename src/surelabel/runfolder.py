@@ -23,6 +23,7 @@ from torch import Tensor
 import surelabel
 from surelabel.checkpoints import Damaged, read_checkpoint, write_checkpoint
 from surelabel.config import Run
+from surelabel.data.table_encoding import Encoding
 from surelabel.errors import UserError
 from surelabel.files import atomic_write
 from surelabel.settings import read_run, write_yaml
@@ -39,7 +40,8 @@ class RunFolder:
     """Reads and writes the files of one run.
 
     config.yaml        the complete configuration
-    task.json          shape, classes and normalisation of the images
+    task.json          shape, classes and normalisation of the samples
+    table.json         of a table: how its columns become numbers
     split.json         the indices of the labelled training samples, and a fingerprint of the data
     environment.json   versions, commit, threads
     metrics.jsonl      one line an evaluation
@@ -59,7 +61,9 @@ class RunFolder:
             resume = f" Go on with that run by --resume {self.path};" if (self.path / "config.yaml").exists() else ""
             raise UserError(f"{self.path} exists already.{resume} Otherwise choose another --out, or remove it")
 
-    def create(self, run: Run, task: Task, data: str, labelled: NDArray[np.int64]) -> None:
+    def create(
+        self, run: Run, task: Task, data: str, labelled: NDArray[np.int64], table: dict[str, Any] | None = None
+    ) -> None:
         """Make the folder with what is known before the first step: whole, or, if killed, not at all."""
         self.refuse_existing()
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -69,6 +73,8 @@ class RunFolder:
             half._write_json("task.json", asdict(task))
             half._write_json("split.json", {"data": data, "labelled": labelled.tolist()})
             half._write_json("environment.json", environment())
+            if table is not None:
+                half._write_json("table.json", table)
             write_yaml(run, half.path / "config.yaml")
             half.path.replace(self.path)
 
@@ -79,10 +85,16 @@ class RunFolder:
 
     def task(self) -> Task:
         with self._damage("task.json") as read:
-            channels, height, width = read["shape"]
             scales = {key: tuple(float(number) for number in read[key]) for key in ("offset", "scale")}
             classes = tuple(str(name) for name in read["classes"])
-            return Task((int(channels), int(height), int(width)), classes, str(read["dtype"]), **scales)
+            return Task(tuple(int(side) for side in read["shape"]), classes, str(read["dtype"]), **scales)
+
+    def table_encoding(self) -> Encoding | None:
+        """How the columns of the training table became numbers; None where the data were no table."""
+        if not (self.path / "table.json").exists():
+            return None
+        with self._damage("table.json") as read:
+            return Encoding.from_json(read)
 
     def torch_version(self) -> str:
         """The torch that the run was begun with."""
@@ -97,7 +109,7 @@ class RunFolder:
         """Raise where the data are no longer those that the run was begun with."""
         with self._damage("split.json") as read:
             if task != self.task() or data != read["data"]:
-                raise UserError(f"{self.path} was begun with other data: the images or labels have changed since")
+                raise UserError(f"{self.path} was begun with other data: the samples or labels have changed since")
 
     @property
     def has_checkpoint(self) -> bool:

@@ -1,5 +1,5 @@
 """What is handed from part to part. Shape letters: B labelled batch, U = µB unlabelled batch, N samples, K classes,
-D features, M weight samples, and C, H, W of an image.
+D features, M weight samples, and C, H, W of an image: other samples have other axes in their place.
 """
 
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from surelabel.share import ALONE, Share
 
 @dataclass(frozen=True)
 class Task:
-    """What a network has to know of the data: its images' shape, its classes, and how to normalise a channel."""
+    """What a network has to know of the data: its samples' shape, its classes, and how to normalise a channel."""
 
-    shape: tuple[int, int, int]
+    shape: tuple[int, ...]
     classes: tuple[str, ...]
-    dtype: str  # of the stored images: uint8 or float32
+    dtype: str  # of the stored samples: uint8 or float32
     offset: tuple[float, ...]
     scale: tuple[float, ...]
 

@@ -15,11 +15,12 @@ ABOVE_ZERO = (
 )  # fmt: skip
 NOT_NEGATIVE = (
     "weight", "target.temperature", "head.kl_weight", "head.kl_warmup", "selection.warmup", "optimizer.weight_decay",
-    "optimizer.trust", "optimizer.warmup", "paws.smalls", "teacher.warmup", "teacher.onset",
+    "optimizer.trust", "optimizer.warmup", "paws.smalls", "table.noise", "teacher.warmup", "teacher.onset",
 )  # fmt: skip
 SHARES = (
     "average.decay", "optimizer.momentum", "optimizer.start", "optimizer.end", "selection.start", "selection.threshold",
-    "selection.quantile", "network.norm_momentum", "paws.smoothing", "paws.large", "paws.small", "teacher.gamma",
+    "selection.quantile", "network.norm_momentum", "paws.smoothing", "paws.large", "paws.small", "table.corruption",
+    "teacher.gamma",
 )  # fmt: skip
 
 
@@ -28,7 +29,7 @@ def validate(run: Run) -> Run:
     if run.method not in ALL_METHODS:
         raise UserError(f"there is no method {run.method!r}.{closest(run.method, ALL_METHODS)}")
     if run.batch.labelled < 2:
-        raise UserError("batch.labelled must be at least 2: BatchNorm needs more than one image")
+        raise UserError("batch.labelled must be at least 2: BatchNorm needs more than one sample")
     _refuse_outside(run)
     _refuse_uneven(run)
     if run.optimizer.nesterov and run.optimizer.momentum == 0:

@@ -70,7 +70,7 @@ def test_a_test_set_counts_its_classes_as_the_training_set_does(tmp_path):
             {"x": IMAGES, "y": LABELS, "x_test": IMAGES[:1], "y_test": [3]},
             "in the test set, the label of sample 0 is 3",
         ),
-        ({"x": IMAGES * np.float32(np.nan)}, "image 0 holds NaN"),
+        ({"x": IMAGES * np.float32(np.nan)}, "sample 0 holds NaN"),
         ({"x": IMAGES.astype(object)}, "holds Python objects"),
     ],
 )

@@ -55,8 +55,8 @@ def test_the_layout_must_be_said_where_both_readings_are_possible():
     [
         (np.zeros((5, 4, 8, 8), dtype=np.uint8), "neither 1 nor 3 channels"),
         (np.zeros((5, 8), dtype=np.uint8), r"have shape \(5, 8\)"),
-        (np.zeros((0, 8, 8), dtype=np.uint8), "there are no images, so that the pool would be empty"),
-        (np.zeros((5, 0, 8), dtype=np.uint8), "there are no images, so that the pool would be empty"),
+        (np.zeros((0, 8, 8), dtype=np.uint8), "there are no samples, so that the pool would be empty"),
+        (np.zeros((5, 0, 8), dtype=np.uint8), "there are no samples, so that the pool would be empty"),
         (np.zeros((5, 8, 8), dtype=np.int64), "uint8 or floats, not int64"),
         (np.zeros((5, 8, 8), dtype=object), "uint8 or floats, not object"),
     ],
@@ -73,7 +73,7 @@ def test_the_first_image_that_is_not_finite_in_float32_is_named(bad, chunk, monk
     images = colour(dtype=np.float64)
     images[3, 1, 2, 5] = bad
     images[5, 0, 0, 0] = bad
-    with pytest.raises(UserError, match="image 3 holds NaN"):
+    with pytest.raises(UserError, match="sample 3 holds NaN"):
         ArraySource(images)
 
 
@@ -116,8 +116,8 @@ def test_own_data_take_offset_and_scale_from_the_training_images():
 @pytest.mark.parametrize(
     ("test", "message"),
     [
-        (ArraySource(np.zeros((2, 3, 8, 9), dtype=np.uint8), [0, 1]), r"test images \(3, 8, 9\)"),
-        (ArraySource(colour(2, np.float32), [0, 1]), "uint8 but test images float32"),
+        (ArraySource(np.zeros((2, 3, 8, 9), dtype=np.uint8), [0, 1]), r"test samples \(3, 8, 9\)"),
+        (ArraySource(colour(2, np.float32), [0, 1]), "uint8 but test samples float32"),
         (ArraySource(colour(2), [0, -1]), "test sample 1 has no label"),
     ],
 )

@@ -94,7 +94,7 @@ def test_a_truncated_compressed_file_is_named(tmp_path, share):
         ("train-images-idx3-ubyte", b"\0\0\x0d\3" + bytes(12), "no IDX file of bytes in 3"),
         ("train-images-idx3-ubyte", idx_bytes(np.zeros(20, np.uint8)), "no IDX file of bytes in 3"),
         ("train-images-idx3-ubyte", b"\0\0\x08\3" + b"\xff" * 12, "bytes expected, 16 found"),
-        ("train-images-idx3-ubyte", idx_bytes(np.zeros((0, 28, 28), np.uint8)), "there are no images"),
+        ("train-images-idx3-ubyte", idx_bytes(np.zeros((0, 28, 28), np.uint8)), "there are no samples"),
         ("train-labels-idx1-ubyte", idx_bytes(np.zeros(19, np.uint8)), "20 images but 19 labels"),
         ("train-labels-idx1-ubyte", idx_bytes(np.zeros(20, np.uint8)) + b"x", "28 bytes expected, 29 found"),
         ("train-labels-idx1-ubyte", idx_bytes(np.full(20, 10, np.uint8)), "sample 0 is 10, outside 0 to 9"),

@@ -1,19 +1,27 @@
-"""Backbones: images [N, C, H, W] -> features [N, D], by name."""
+"""Backbones: samples, such as images [N, C, H, W] -> features [N, D], by name."""
 
 import re
 
+from surelabel.backbones.mlp import MLP
 from surelabel.backbones.resnet import BLOCKS, SMALL, ResNet
 from surelabel.backbones.wideresnet import WideResNet
 from surelabel.config import Network
 from surelabel.errors import UserError
 
-__all__ = ["ResNet", "WideResNet", "backbone"]
+__all__ = ["MLP", "ResNet", "WideResNet", "backbone"]
 
 
-def backbone(settings: Network, shape: tuple[int, int, int]) -> WideResNet | ResNet:
-    """The backbone that these settings name, for images of this shape (C, H, W)."""
-    channels, height, width = shape
+def backbone(settings: Network, shape: tuple[int, ...]) -> WideResNet | ResNet | MLP:
+    """The backbone that these settings name, for samples of this shape, such as (C, H, W)."""
     momentum = settings.norm_momentum if settings.norm == "batch" else None
+    if match := re.fullmatch(r"mlp-([1-9]\d?)-([1-9]\d{0,4})", settings.name):
+        return MLP(shape, int(match[1]), int(match[2]), momentum)
+    if len(shape) != 3:
+        raise UserError(
+            f"network.name {settings.name!r} is for images, and these samples have the shape {shape}: choose "
+            "mlp-DEPTH-WIDTH, such as mlp-2-128"
+        )
+    channels, height, width = shape
     padding, stride = settings.padding, settings.stem_stride
     if match := re.fullmatch(r"wrn-(\d+)-(\d+)", settings.name):
         depth, widen = int(match[1]), int(match[2])
@@ -28,5 +36,5 @@ def backbone(settings: Network, shape: tuple[int, int, int]) -> WideResNet | Res
         return ResNet(channels, int(match[1]), min(height, width), momentum, padding, stride)
     raise UserError(
         f"there is no network {settings.name!r}: network.name can be wrn-DEPTH-WIDTH (such as wrn-28-2), "
-        + ", ".join(f"resnet-{depth}" for depth in BLOCKS)
+        "mlp-DEPTH-WIDTH (such as mlp-2-128), " + ", ".join(f"resnet-{depth}" for depth in BLOCKS)
     )

@@ -1,4 +1,4 @@
-"""Images and labels in arrays, held in memory or mapped from a file, and checked once on the way in."""
+"""Samples and labels in arrays, held in memory or mapped from a file, and checked once on the way in."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -16,21 +16,17 @@ CHANNELS = (1, 3)
 CHUNK_BYTES = 2**24
 
 
-class ArraySource:
-    """A source over an array, which is referred to, not copied.
+class SampleSource:
+    """A source over an array of samples of any shape, which is referred to, not copied.
 
-    Images are [N, H, W], [N, C, H, W] or [N, H, W, C] with C = 1 or 3, in uint8 (0 to 255) or floats (finite, read as
-    float32). `layout` ("NCHW" or "NHWC") is needed only where both readings are possible. Labels: see `number_labels`.
+    Samples are [N, columns], [N, channels, time], [N, channels, height, width], ..., in uint8 (0 to 255) or floats
+    (finite, read as float32). Each channel is normalised by itself. Labels: see `number_labels`.
     """
 
     def __init__(
-        self,
-        images: NDArray[Any],
-        labels: ArrayLike | None = None,
-        classes: Sequence[str] | None = None,
-        layout: Layout | None = None,
+        self, samples: NDArray[Any], labels: ArrayLike | None = None, classes: Sequence[str] | None = None
     ) -> None:
-        self._images = _channels_first(_readable(np.asarray(images)), layout)
+        self._images = _readable(np.asarray(samples))
         self._labels, self._classes = number_labels(labels, classes, len(self._images))
         if self._images.dtype != np.uint8:
             self._refuse_not_finite()
@@ -44,9 +40,8 @@ class ArraySource:
         return self._labels
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        channels, height, width = self._images.shape[1:]
-        return channels, height, width
+    def shape(self) -> tuple[int, ...]:
+        return self._images.shape[1:]
 
     def __len__(self) -> int:
         return len(self._images)
@@ -61,41 +56,65 @@ class ArraySource:
         for index in _chunks(np.arange(len(self)), self.shape):
             # A float64 beyond float32's range becomes infinite here, as it would for the network.
             with np.errstate(over="ignore"):
-                finite = np.isfinite(self.images(index)).all(axis=(1, 2, 3))
+                finite = np.isfinite(self.images(index)).reshape(len(index), -1).all(axis=1)
             if not finite.all():
                 first = index[np.argmin(finite)]
-                raise UserError(f"image {first} holds NaN, infinity or a number beyond float32: mend or remove it")
+                raise UserError(f"sample {first} holds NaN, infinity or a number beyond float32: mend or remove it")
+
+
+class ArraySource(SampleSource):
+    """A source over an array of images: [N, H, W], [N, C, H, W] or [N, H, W, C] with C = 1 or 3.
+
+    `layout` ("NCHW" or "NHWC") is needed only where both readings are possible.
+    """
+
+    def __init__(
+        self,
+        images: NDArray[Any],
+        labels: ArrayLike | None = None,
+        classes: Sequence[str] | None = None,
+        layout: Layout | None = None,
+    ) -> None:
+        images = np.asarray(images)
+        if images.ndim not in (3, 4):
+            raise UserError(f"images must be [N, H, W], [N, C, H, W] or [N, H, W, C], but have shape {images.shape}")
+        super().__init__(_channels_first(_readable(images), layout), labels, classes)
 
 
 def channel_statistics(source: Source, most: int = 10_000) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The mean and the standard deviation of each channel, over at most `most` images evenly spread over the source.
+    """The mean and the standard deviation of each channel, over at most `most` samples evenly spread over the source.
 
     A constant channel gets the deviation 1, so that dividing by it is harmless.
     """
     used = np.unique(np.linspace(0, len(source) - 1, min(most, len(source))).astype(np.int64))
     # Sums of differences from one pixel lose no digits to a large mean, and are exactly 0 for a constant channel.
-    origin = source.images(used[:1])[:, :, :1, :1].astype(np.float64)
+    within = len(source.shape) - 1  # axes inside a channel: none in a table
+    origin = source.images(used[:1])[(slice(None), slice(None), *[slice(1)] * within)].astype(np.float64)
+    axes = "nc" + "hwdefg"[:within]
     total, squares = np.zeros(source.shape[0]), np.zeros(source.shape[0])
     for index in _chunks(used, source.shape):
         difference = source.images(index) - origin
-        total += difference.sum(axis=(0, 2, 3))
-        squares += np.einsum("nchw,nchw->c", difference, difference)
-    pixels = len(used) * source.shape[1] * source.shape[2]
+        total += difference.sum(axis=(0, *range(2, difference.ndim)))
+        squares += np.einsum(f"{axes},{axes}->c", difference, difference)
+    pixels = len(used) * int(np.prod(source.shape[1:]))
     mean = total / pixels
     deviation = np.sqrt(np.maximum(squares / pixels - mean**2, 0.0))
     deviation[deviation == 0] = 1.0
-    return tuple((origin[0, :, 0, 0] + mean).tolist()), tuple(deviation.tolist())
+    return tuple((origin.reshape(-1) + mean).tolist()), tuple(deviation.tolist())
 
 
 def own_data_set(name: str, train: Source, test: Source | None) -> DataSet:
-    """A data set of the user's own, normalised by its training images, after checking that train and test agree."""
+    """A data set of the user's own, normalised by its training samples, after checking that train and test agree."""
     if test is not None:
         if train.shape != test.shape:
-            raise UserError(f"training images are {train.shape} but test images {test.shape} (channels, height, width)")
+            raise UserError(
+                f"training samples have the shape {train.shape} but test samples {test.shape} (of an image: channels, "
+                "height, width)"
+            )
         first = np.zeros(1, dtype=np.int64)
         kinds = train.images(first).dtype, test.images(first).dtype
         if kinds[0] != kinds[1]:
-            raise UserError(f"training images are {kinds[0]} but test images {kinds[1]}: store both in one type")
+            raise UserError(f"training samples are {kinds[0]} but test samples {kinds[1]}: store both in one type")
         if (test.labels == UNLABELLED).any():
             index = int(np.argmax(test.labels == UNLABELLED))
             raise UserError(f"test sample {index} has no label: label it, or move it to the training samples")
@@ -104,12 +123,12 @@ def own_data_set(name: str, train: Source, test: Source | None) -> DataSet:
 
 
 def _readable(images: NDArray[Any]) -> NDArray[Any]:
-    if images.ndim not in (3, 4):
-        raise UserError(f"images must be [N, H, W], [N, C, H, W] or [N, H, W, C], but have shape {images.shape}")
     if 0 in images.shape:
-        raise UserError(f"there are no images, so that the pool would be empty: the array has shape {images.shape}")
+        raise UserError(f"there are no samples, so that the pool would be empty: the array has shape {images.shape}")
+    if images.ndim < 2:
+        raise UserError(f"samples must have at least one axis beside their number, but the array is {images.shape}")
     if images.dtype != np.uint8 and images.dtype.kind != "f":
-        raise UserError(f"images must be uint8 or floats, not {images.dtype}: convert them, e.g. .astype(np.uint8)")
+        raise UserError(f"samples must be uint8 or floats, not {images.dtype}: convert them, e.g. .astype(np.uint8)")
     return images
 
 
@@ -129,7 +148,7 @@ def _channels_first(images: NDArray[Any], layout: Layout | None) -> NDArray[Any]
     return np.moveaxis(images, places[fitting[0]], 1)
 
 
-def _chunks(index: NDArray[np.int64], shape: tuple[int, int, int]) -> Iterator[NDArray[np.int64]]:
+def _chunks(index: NDArray[np.int64], shape: tuple[int, ...]) -> Iterator[NDArray[np.int64]]:
     size = max(1, CHUNK_BYTES // (8 * int(np.prod(shape))))
     for start in range(0, len(index), size):
         yield index[start : start + size]

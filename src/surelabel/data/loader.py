@@ -68,4 +68,4 @@ def seen(images: Tensor, view: View, purpose: str, here: Step, times: int = 1) -
     rows = len(images) * here.share.of
     draws = uniforms(here.seed, purpose, here.step, times * rows, view.draws).reshape(times, rows, view.draws)
     own = np.ascontiguousarray(draws[:, here.share.rows(rows)]).reshape(times * len(images), view.draws)
-    return view(images.repeat(times, 1, 1, 1), torch.from_numpy(own).to(images.device))
+    return view(images.repeat(times, *[1] * (images.ndim - 1)), torch.from_numpy(own).to(images.device))

@@ -1,4 +1,4 @@
-"""What a data source is: a length, class names, images by index, labels. Everything else is built on these."""
+"""What a data source is: a length, class names, samples by index, labels. Everything else is built on these."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -6,12 +6,22 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from surelabel.errors import UserError
+
 Images = NDArray[np.uint8] | NDArray[np.float32]
 UNLABELLED = -1
 
 
+def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """(channels, height, width), or an error where the samples are no images."""
+    if len(shape) != 3:
+        raise UserError(f"images are needed here, and these samples have the shape {shape}")
+    channels, height, width = shape
+    return channels, height, width
+
+
 class Source(Protocol):
-    """Images of one size with, where known, their labels."""
+    """Samples of one shape (images, rows of a table, signals) with, where known, their labels."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -22,20 +32,21 @@ class Source(Protocol):
         """The class of each sample [N], `UNLABELLED` where it is not known."""
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """(channels, height, width)."""
+    def shape(self) -> tuple[int, ...]:
+        """Of one sample: (channels, height, width) of an image, (columns,) of a table's row, (channels, time), ..."""
 
     def __len__(self) -> int: ...
 
     def images(self, index: NDArray[np.int64]) -> Images:
-        """The images at these indices [n, C, H, W], uint8 in 0..255 or float32, as a new array."""
+        """The samples at these indices [n, *shape], uint8 in 0..255 or float32, as a new array."""
 
 
 @dataclass(frozen=True)
 class DataSet:
     """A training source, an optional test source with labels, and what a network and the views need to know of them.
 
-    A network sees (image - offset) / scale, channel by channel, in the units of the stored images.
+    A network sees (sample - offset) / scale, channel by channel (of a table: column by column), in the units of what is
+    stored.
     """
 
     name: str

@@ -1,6 +1,7 @@
 """Self-training with selected pseudo-labels: Algorithm 1 of the paper, of which each method is a value."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import nn
@@ -14,6 +15,8 @@ from surelabel.select import Select, State
 from surelabel.share import Share
 from surelabel.targets import Target
 from surelabel.types import Batch, Losses, Prediction
+
+Role = Literal["weak", "strong"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class SelfTraining:
 
     select: Select
     target: Target
-    views: tuple[str, str] | None = ("weak", "strong")
+    views: tuple[Role, Role] | None = ("weak", "strong")
     weight: float = 1.0
     head: Bayesian | None = None
     prior: PriorLoss = PriorLoss()

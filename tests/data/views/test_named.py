@@ -21,11 +21,21 @@ def test_the_weak_view_is_the_beginning_of_the_strong_one():
     assert parts[0] == weak
 
 
+def test_the_shift_views_never_mirror_and_are_otherwise_the_weak_and_the_strong_one():
+    images = torch.from_numpy(crops(64, 3, 32, 32))
+    for plain, mirroring in (("shift", "weak"), ("strong-shift", "strong")):
+        u = torch.from_numpy(uniforms(2, "test", 0, 64, named(plain).draws))
+        never = u.index_fill(1, torch.tensor([0]), 0.9)
+        assert torch.equal(named(plain)(images, u), named(mirroring)(images, never))
+
+
 def test_none_and_periodic_are_what_they_say():
     assert isinstance(named("none"), Identity)
     assert isinstance(named("periodic"), Periodic)
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones():
-    with pytest.raises(UserError, match=r"no view named 'stong': choose one of none, weak, strong, periodic"):
+    with pytest.raises(
+        UserError, match=r"no view named 'stong': choose one of none, weak, strong, shift, strong-shift, periodic"
+    ):
         named("stong")

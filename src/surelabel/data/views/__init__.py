@@ -3,10 +3,12 @@
 from typing import Literal
 
 from surelabel.data.views.blur import Blur
+from surelabel.data.views.corrupt import Corrupt
 from surelabel.data.views.crop import FlipCrop
 from surelabel.data.views.cutout import Cutout
 from surelabel.data.views.flip import Flip
 from surelabel.data.views.jitter import Jitter
+from surelabel.data.views.noise import Noise
 from surelabel.data.views.periodic import Periodic
 from surelabel.data.views.randaugment import RandAugment
 from surelabel.data.views.recolour import Equalize, Grey, Solarize
@@ -19,6 +21,7 @@ __all__ = [
     "VIEWS",
     "Blur",
     "Chain",
+    "Corrupt",
     "Cutout",
     "Equalize",
     "Flip",
@@ -26,6 +29,7 @@ __all__ = [
     "Grey",
     "Identity",
     "Jitter",
+    "Noise",
     "Periodic",
     "RandAugment",
     "ResizedCrop",
@@ -40,6 +44,8 @@ VIEWS: dict[str, View] = {
     "none": Identity(),
     "weak": FlipCrop(),
     "strong": Chain((FlipCrop(), RandAugment(), Cutout())),
+    "shift": FlipCrop(flip=False),
+    "strong-shift": Chain((FlipCrop(flip=False), RandAugment(), Cutout())),
     "periodic": Periodic(),
 }
 

@@ -1,4 +1,4 @@
-"""What a view is, and the two that only pass images on."""
+"""What a view is, and the two that only pass samples on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from torch import Tensor
 
 
 class View(Protocol):
-    """A pure function of images and uniform draws, in which row p of the result depends on row p of both alone."""
+    """A pure function of samples and uniform draws, in which row p of the result depends on row p of both alone."""
 
     @property
     def draws(self) -> int:
-        """How many U[0, 1) numbers each image takes."""
+        """How many U[0, 1) numbers each sample takes."""
 
-    def __call__(self, images: Tensor, u: Tensor) -> Tensor:
-        """images [B, C, H, W], u [B, draws] float32 on the same device -> images of the same number,
-        channels and type; a view that crops may change their height and width, to the same for all of them."""
+    def __call__(self, samples: Tensor, u: Tensor, /) -> Tensor:
+        """samples, such as images [B, C, H, W], u [B, draws] float32 on the same device -> samples of the same number,
+        channels and type; a view that crops may change height and width, to the same for all of them."""
 
 
 @dataclass(frozen=True)

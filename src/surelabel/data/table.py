@@ -1,0 +1,156 @@
+"""Tables as data: rows are samples, one column is the label."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surelabel.config import Table
+from surelabel.data.arrays import SampleSource
+from surelabel.data.source import UNLABELLED, DataSet
+from surelabel.data.table_columns import Column, Columns, as_texts, numeric
+from surelabel.data.table_encoding import FEW_ROWS, Encoding, learn
+from surelabel.data.table_files import read_table
+from surelabel.errors import UserError
+
+LABEL_COLUMNS = ("label", "class", "target", "y")
+SPLIT_COLUMN = "split"
+
+
+class TableSource(SampleSource):
+    """The rows of a table as numbers, with the encoding that made them, and what was left out, in words."""
+
+    def __init__(
+        self,
+        columns: Columns,
+        labels: NDArray[np.int64] | None,
+        classes: Sequence[str],
+        encoding: Encoding,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        self.rows = encoding.encode(columns)  # [N, d]
+        super().__init__(self.rows, labels, classes)
+        self.encoding = encoding
+        self.notes = notes
+
+
+def table_data(name: str, train: TableSource, test: TableSource | None = None) -> DataSet:
+    """A data set of tables. Their encoding has normalised them already, in double precision."""
+    width = train.shape[0]
+    return DataSet(name, train, test, (0.0,) * width, (1.0,) * width)
+
+
+def load(path: str | Path, label_column: str | None = None, settings: Table = Table()) -> DataSet:  # noqa: B008
+    """A CSV or Parquet file; `docs/tables.md` describes what it may hold."""
+    path = Path(path)
+    categorical, ignored = _names(settings.categorical), _names(settings.ignored)
+    columns, notes = read_table(
+        path,
+        lambda name: name in (*categorical, label_column) or (label_column is None and name.lower() in LABEL_COLUMNS),
+    )
+    try:
+        label = _label_column(columns, label_column)
+        texts = as_texts(columns.pop(label))
+        in_test = _in_test(columns.pop(SPLIT_COLUMN)) if SPLIT_COLUMN in columns else np.zeros(len(texts), bool)
+        for name in ignored:
+            if columns.pop(name, None) is None:
+                raise UserError(f"table.ignored: there is no column {name!r}; the table has {_listed(columns)}")
+        counting = [name for name, values in columns.items() if _counts_rows(values)]
+        notes = (*notes, *(f"column {name!r} is left out: it only counts the rows" for name in counting))
+        classes = _classes(texts[~in_test], label)
+        labels = _numbered(texts, classes, label)
+        if (labels[in_test] == UNLABELLED).any():
+            row = int(np.argmax(in_test & (labels == UNLABELLED)))
+            raise UserError(f"test row {row} has no label: label it, or make it a training row")
+        used = {name: values for name, values in columns.items() if name not in counting}
+        parts = [{name: values[rows] for name, values in used.items()} for rows in (~in_test, in_test)]
+        encoding, left_out = learn(parts[0], categorical)
+        train = TableSource(parts[0], labels[~in_test], classes, encoding, (*notes, *left_out))
+        test = TableSource(parts[1], labels[in_test], classes, encoding) if in_test.any() else None
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+    return table_data(path.stem, train, test)
+
+
+def load_unlabelled(path: str | Path, encoding: Encoding, classes: Sequence[str]) -> TableSource:
+    """All rows of a new table, encoded as the training table was; columns that it had not are passed over, and said."""
+    path = Path(path)
+    columns, _ = read_table(path, lambda name: name in encoding.texts)
+    known = {column.name for column in encoding.columns}
+    extra = [name for name in columns if name not in known]
+    notes = (f"{path}: not used, as the network was trained without: {_listed(extra)}",) if extra else ()
+    try:
+        return TableSource(columns, None, classes, encoding, notes)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def _names(listed: str) -> tuple[str, ...]:
+    return tuple(name for part in listed.split(",") if (name := part.strip()))
+
+
+def _listed(names: Sequence[str] | Columns) -> str:
+    shown = list(names)[:20]
+    return ", ".join(map(repr, shown)) + (", ..." if len(names) > len(shown) else "") if shown else "no columns"
+
+
+def _label_column(columns: Columns, asked: str | None) -> str:
+    if asked is not None:
+        if asked not in columns:
+            raise UserError(f"there is no column {asked!r} for --label-column; the table has {_listed(columns)}")
+        return asked
+    found = [name for name in columns if name.lower() in LABEL_COLUMNS]
+    if len(found) == 1:
+        return found[0]
+    problem = f"several columns may hold the labels ({', '.join(found)})" if found else "no column is named as labels"
+    raise UserError(
+        f"{problem}: name it by --label-column, or call it {' or '.join(LABEL_COLUMNS)}. The table has "
+        f"{_listed(columns)}"
+    )
+
+
+def _counts_rows(values: Column) -> bool:
+    """Whether this is the row number that many programs save beside a table; rows sorted by class would betray it."""
+    return numeric(values) and len(values) > FEW_ROWS and np.array_equal(values, values[0] + np.arange(len(values)))
+
+
+def _in_test(values: Column) -> NDArray[np.bool_]:
+    """Which rows belong to the test set."""
+    words = [str(text).lower() for text in as_texts(values)]
+    wrong = [word for word in words if word not in ("train", "test", "")]
+    if wrong:
+        raise UserError(
+            f"column {SPLIT_COLUMN!r} says which rows are for the test: train, test or nothing, not {wrong[0]!r}. "
+            "If it means something else, name it otherwise"
+        )
+    if all(word == "test" for word in words):
+        raise UserError(f"column {SPLIT_COLUMN!r} leaves no row to train on")
+    return np.array([word == "test" for word in words])
+
+
+def _classes(texts: NDArray[np.object_], label: str) -> tuple[str, ...]:
+    """The classes that the training rows name, numbers in their own order."""
+    names: list[str] = np.unique(texts[texts != ""]).tolist()
+    if len(names) < 2:
+        raise UserError(
+            f"column {label!r} names {'no class' if not names else f'the class {names[0]!r} alone'}: at least two are "
+            "needed, and an empty cell means unlabelled"
+        )
+    if "-1" in names and len(names) > 2:
+        raise UserError(
+            f"column {label!r}: -1 may be a class or mean unlabelled. Leave the cells of unlabelled rows empty, or "
+            "give the class another name"
+        )
+    try:
+        return tuple(sorted(names, key=float))
+    except ValueError:
+        return tuple(names)
+
+
+def _numbered(texts: NDArray[np.object_], classes: tuple[str, ...], label: str) -> NDArray[np.int64]:
+    number = {"": UNLABELLED} | {name: place for place, name in enumerate(classes)}
+    unknown = [text for text in texts if text not in number]
+    if unknown:
+        raise UserError(f"column {label!r}: no training row is of the class {unknown[0]!r}, which a test row has")
+    return np.array([number[text] for text in texts], dtype=np.int64)

@@ -1,0 +1,106 @@
+"""Tables in CSV and Parquet files, read by pyarrow."""
+
+import csv
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surelabel.data.table_columns import MISSING, Column, Columns, column
+from surelabel.errors import UserError
+
+
+def read_table(path: Path, as_written: Callable[[str], bool]) -> tuple[Columns, tuple[str, ...]]:
+    """The columns of a file, and what could not be read of it, in words.
+
+    In a CSV file, a column is numbers if every cell is one or is missing; those whose name is `as_written` stay texts.
+    """
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise UserError(f"{path}: to read tables, run: pip install 'surelabel[tables]'") from error
+    if not path.is_file():
+        raise UserError(f"there is no file {path}")
+    table = _csv(path) if path.suffix.lower() == ".csv" else _parquet(path)
+    if not table.num_rows:
+        raise UserError(f"{path} has no rows" + (" below its header" if path.suffix.lower() == ".csv" else ""))
+    columns: Columns = {}
+    notes: list[str] = []
+    for name in table.column_names:
+        made = _column(table[name], as_written(name))
+        if made is None:
+            notes.append(f"column {name!r} is left out: it holds {table[name].type}, neither numbers nor texts")
+        else:
+            columns[name] = made
+    return columns, tuple(notes)
+
+
+def _csv(path: Path) -> Any:
+    from pyarrow import ArrowException, string
+    from pyarrow import csv as arrow
+
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            names = next(csv.reader(stream, strict=True), [])
+        _refuse_names(path, names)
+        return arrow.read_csv(
+            path,
+            parse_options=arrow.ParseOptions(newlines_in_values=True),
+            # Texts first: pyarrow's own guess looks at the beginning of a large file alone.
+            convert_options=arrow.ConvertOptions(column_types=dict.fromkeys(names, string())),
+        )
+    except (OSError, UnicodeDecodeError, csv.Error, ArrowException) as error:
+        raise UserError(f"{path} cannot be read as a CSV file in UTF-8: {error}") from error
+
+
+def _parquet(path: Path) -> Any:
+    from pyarrow import ArrowException, parquet
+
+    try:
+        table = parquet.read_table(path)
+    except (OSError, ArrowException) as error:
+        raise UserError(f"{path} cannot be read as a Parquet file: {error}") from error
+    _refuse_names(path, table.column_names)
+    return table
+
+
+def _refuse_names(path: Path, names: list[str]) -> None:
+    if not names:
+        raise UserError(f"{path} is empty: its first line must name the columns")
+    if len(names) == 1 and (";" in names[0] or "\t" in names[0]):
+        raise UserError(f"{path} seems to separate its columns by ; or tabs: write it with commas")
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise UserError(f"{path} has more than one column named {twice[0]!r}: give each a name of its own")
+
+
+def _column(cells: Any, as_written: bool) -> Column | None:
+    """A column of an arrow table."""
+    from pyarrow import ArrowException, compute, float64, types
+
+    kind = cells.type.value_type if types.is_dictionary(cells.type) else cells.type
+    if types.is_decimal(kind):
+        cells = cells.cast(float64())
+    if not (types.is_string(kind) or types.is_large_string(kind)):
+        # A date would come as a Python object, and would be taken for a text.
+        allowed = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
+        return column(np.asarray(cells.to_numpy())) if allowed else None
+    cells = compute.utf8_trim_whitespace(cells.cast(kind))
+    if not as_written:
+        missing = compute.is_in(cells, value_set=_missing(kind))
+        cells = compute.if_else(missing, None, cells)
+        if cells.null_count == len(cells):
+            return np.full(len(cells), np.nan)
+        try:
+            return np.asarray(cells.cast(float64()).to_numpy(), dtype=np.float64)
+        except ArrowException:
+            pass
+    return np.asarray(compute.fill_null(cells, "").to_numpy(), dtype=object)
+
+
+def _missing(kind: Any) -> Any:
+    from pyarrow import array
+
+    return array(MISSING, type=kind)

@@ -1,0 +1,30 @@
+"""The strong view of a table's row."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from surelabel.data.views.pixels import whole_number
+
+
+@dataclass(frozen=True)
+class Corrupt:
+    """Replace each feature, with the given probability, by that of a row drawn from the table.
+
+    So a replaced value is drawn from the feature's own distribution (VIME, Yoon et al. 2020; SCARF, Bahri et al. 2022).
+    The columns of one group [d], such as those of a category, are one feature and are replaced together.
+    """
+
+    probability: float
+    table: Tensor  # [N, d]
+    groups: Tensor  # [d], from 0
+
+    @property
+    def draws(self) -> int:
+        return 2 * (int(self.groups[-1]) + 1)
+
+    def __call__(self, rows: Tensor, u: Tensor) -> Tensor:
+        """rows [B, d], u [B, 2 features]: whether each is replaced, then by which row's."""
+        whether, which = u.chunk(2, dim=1)
+        donors = whole_number(which, len(self.table))[:, self.groups]
+        return self.table.gather(0, donors).where(whether[:, self.groups] < self.probability, rows)

@@ -1,0 +1,88 @@
+import datetime
+import decimal
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from surelabel.data.table_files import read_table
+from surelabel.errors import UserError
+
+
+def read(path, *as_written: str):
+    return read_table(path, lambda name: name in as_written)
+
+
+def csv(tmp_path, text: str | bytes):
+    path = tmp_path / "table.csv"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_a_csv_column_is_numbers_if_every_cell_is_one_or_missing(tmp_path):
+    columns, notes = read(csv(tmp_path, '\ufeffa,b,c,d\n1, x ,007,\n NA ,"y, z",8,\n2.5e1,?,9,\n'), "c")
+    np.testing.assert_array_equal(columns["a"], [1, np.nan, 25])
+    assert columns["b"].tolist() == ["x", "y, z", ""]
+    assert columns["c"].tolist() == ["007", "8", "9"]
+    assert np.isnan(columns["d"]).all()
+    assert notes == ()
+
+
+def test_a_text_far_down_in_a_large_file_makes_the_column_texts(tmp_path):
+    rows = "\n".join(["1234567890"] * 200_000)
+    columns, _ = read(csv(tmp_path, f"a\n{rows}\nword\n"))
+    assert columns["a"][-1] == "word"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("a,b\n", "has no rows below its header"),
+        ("a,b,a\n1,2,3\n", "more than one column named 'a'"),
+        ("a,b\n1,2,3\n", "cannot be read as a CSV file"),
+        ("a;b\n1;2\n", "write it with commas"),
+        (b"a,b\n\xff\xfe,1\n", "cannot be read as a CSV file in UTF-8"),
+        (b'"a,b\n', "cannot be read as a CSV file"),
+    ],
+)
+def test_a_wrong_csv_is_refused_by_name(tmp_path, text, message):
+    path = csv(tmp_path, text)
+    with pytest.raises(UserError, match=message) as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+
+
+def test_parquet_gives_numbers_and_texts_and_says_what_it_leaves_out(tmp_path):
+    table = pa.table(
+        {
+            "whole": pa.array([1, None, 3]),
+            "decimal": pa.array([decimal.Decimal("1.5"), None, decimal.Decimal("2.5")]),
+            "flag": [True, None, False],
+            "word": pa.array(["a", None, "b"]).dictionary_encode(),
+            "day": [datetime.date(2020, 1, 1)] * 3,
+        }
+    )
+    parquet.write_table(table, tmp_path / "t.parquet")
+    columns, notes = read(tmp_path / "t.parquet")
+    np.testing.assert_array_equal(columns["whole"], [1, np.nan, 3])
+    np.testing.assert_array_equal(columns["decimal"], [1.5, np.nan, 2.5])
+    assert columns["flag"].tolist() == ["True", "", "False"]
+    assert columns["word"].tolist() == ["a", "", "b"]
+    assert notes == ("column 'day' is left out: it holds date32[day], neither numbers nor texts",)
+
+
+def test_a_damaged_or_missing_file_is_refused(tmp_path):
+    (tmp_path / "t.parquet").write_bytes(b"PAR1 nothing")
+    with pytest.raises(UserError, match="cannot be read as a Parquet file"):
+        read(tmp_path / "t.parquet")
+    with pytest.raises(UserError, match="there is no file"):
+        read(tmp_path / "u.parquet")
+
+
+def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UserError, match=r"pip install 'surelabel\[tables\]'"):
+        read(csv(tmp_path, "a\n1\n"))

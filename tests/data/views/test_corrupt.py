@@ -1,0 +1,47 @@
+import numpy as np
+import torch
+from scipy import stats
+
+from surelabel.data.views import Corrupt
+from surelabel.randomness import uniforms
+
+GROUPS = torch.tensor([0, 1, 1, 1, 2])
+
+
+def table(rows: int, seed: int = 0) -> torch.Tensor:
+    """A number, a category of three, a number."""
+    random = np.random.default_rng(seed)
+    category = np.eye(3)[random.choice(3, rows, p=[0.5, 0.3, 0.2])]
+    return torch.from_numpy(np.column_stack([random.random(rows), category, random.random(rows)]).astype(np.float32))
+
+
+def test_equals_a_loop_over_rows_and_features():
+    rows, donors = table(40), table(30, seed=1)
+    u = uniforms(0, "test", 0, 40, 6)
+    expected = rows.numpy().copy()
+    for row in range(40):
+        for feature, columns in enumerate(([0], [1, 2, 3], [4])):
+            if u[row, feature] < 0.4:
+                expected[row, columns] = donors[int(u[row, 3 + feature] * np.float32(30)), columns]
+    view = Corrupt(0.4, donors, GROUPS)
+    assert view.draws == 6
+    np.testing.assert_array_equal(view(rows, torch.from_numpy(u)), expected)
+    assert (expected != rows.numpy()).any(1).mean() > 0.5
+
+
+def test_nothing_is_replaced_at_zero_and_everything_at_one_and_the_input_stays():
+    rows, donors = table(200), table(50, seed=1) + 10
+    before, u = rows.clone(), torch.from_numpy(uniforms(0, "test", 0, 200, 6))
+    assert torch.equal(Corrupt(0, donors, GROUPS)(rows, u), rows)
+    assert (Corrupt(1, donors, GROUPS)(rows, u) >= 10).all()
+    assert torch.equal(rows, before)
+
+
+def test_categories_stay_whole_and_marginals_stay_as_they_were():
+    """Two-sample and chi-square tests: each fails by chance once in 10,000 seeds, and the seed is fixed."""
+    donors = table(5000)
+    seen = Corrupt(0.5, donors, GROUPS)(donors, torch.from_numpy(uniforms(2, "test", 0, 5000, 6)))
+    assert (seen[:, 1:4].sum(1) == 1).all()
+    assert stats.ks_2samp(seen[:, 0], donors[:, 0]).pvalue > 1e-4
+    counts = [part[:, 1:4].sum(0).numpy() for part in (seen, donors)]
+    assert stats.chi2_contingency(counts).pvalue > 1e-4

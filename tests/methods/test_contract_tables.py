@@ -1,0 +1,82 @@
+"""What every self-training method owes the loop, on rows of a table."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from surelabel import build
+from surelabel.config import METHODS, TEACHERS, Network, Views
+from surelabel.data.table import TableSource, table_data
+from surelabel.data.table_encoding import learn
+from surelabel.errors import UserError
+from surelabel.share import Share
+from surelabel.state import TrainState
+from surelabel.train import advance
+from tests.methods.test_contract import equal
+
+SELF_TRAINING = [method for method in METHODS if not method.endswith("paws")]
+
+
+@pytest.fixture(scope="module")
+def table():
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 3, 200)
+    numbers = random.normal(labels[:, None], 1, (200, 3))
+    numbers[random.random((200, 3)) < 0.1] = np.nan
+    columns = {f"x{number}": values for number, values in enumerate(numbers.T)}
+    columns["kind"] = np.array([f"kind {label}" if random.random() < 0.7 else "" for label in labels], dtype=object)
+    encoding, _ = learn(columns)
+    return table_data("table", TableSource(columns, labels, ["a", "b", "c"], encoding))
+
+
+@pytest.fixture(params=[method + teacher for method in SELF_TRAINING for teacher in ("", *(f"+{t}" for t in TEACHERS))])
+def parts(request, tiny, table):
+    run = replace(tiny, method=request.param, labels=9, network=Network("mlp-2-16", norm_momentum=0.1))
+    run = build.resolve(replace(run, views=Views("noise", "noise", "corrupt")))
+    method = build.build_method(run)
+
+    def make() -> TrainState:
+        return build.build_state(run, build.build_network(run, build.task_of(table)), method)
+
+    return method, build.build_loader(run, table, build.build_split(run, table)), make
+
+
+def train(method, loader, state, steps):
+    for _ in range(steps):
+        losses = advance(method, state.network, state, loader(state.step), torch.autograd.backward)
+        assert torch.isfinite(losses.total)
+
+
+def test_gradients_reach_everything_and_a_reload_in_the_middle_changes_nothing(parts, tmp_path):
+    method, loader, make = parts
+    whole, half, resumed = make(), make(), make()
+    method.loss(half.network, half.teacher, loader(0), half.selection, 0)[0].total.backward()
+    assert all(parameter.grad.abs().sum() > 0 for parameter in half.network.parameters())
+    half.network.zero_grad()
+    half = make()
+    train(method, loader, whole, 4)
+    train(method, loader, half, 2)
+    torch.save(half.state_dict(), tmp_path / "half.pt")
+    resumed.load_state_dict(torch.load(tmp_path / "half.pt", weights_only=True))
+    train(method, loader, resumed, 2)
+    assert equal(whole.state_dict(), resumed.state_dict())
+
+
+def test_several_processes_see_what_one_does(tiny, table):
+    run = build.resolve(replace(tiny, labels=9, network=Network("mlp-1-8"), views=Views("noise", "noise", "corrupt")))
+    loader = build.build_loader(run, table, build.build_split(run, table))
+    alone = loader(3)
+    shares = [replace(loader, share=Share(rank, 2))(3) for rank in range(2)]
+    for name in ("labelled", "weak", "strong", "labels"):
+        assert torch.equal(torch.cat([getattr(share, name) for share in shares]), getattr(alone, name))
+    assert not torch.equal(alone.weak, alone.strong)
+
+
+def test_views_of_images_and_paws_are_refused_for_rows(tiny, table):
+    run = replace(tiny, labels=9)
+    with pytest.raises(UserError, match=r"views\.weak weak is a view of images.*choose none, noise, corrupt"):
+        build.build_loader(run, table, np.arange(9))
+    with pytest.raises(UserError, match="paws compares crops of images"):
+        build.build_loader(replace(run, method="paws"), table, np.arange(9))
