@@ -153,5 +153,5 @@ def test_own_data_come_first_and_all_their_labels_are_used(tmp_path):
     assert (options.run.data, options.run.labels, options.run.method) == (str(tmp_path), "all", "bam-uda")
     table = read_options([str(tmp_path), "--labels", "some/labels.csv", "--method", "fixmatch"])
     assert table is not None
-    assert (table.run.labels_csv, table.run.method) == ("some/labels.csv", "fixmatch")
+    assert (table.run.label_files, table.run.method) == (("some/labels.csv",), "fixmatch")
     assert table.run.folder.name == f"fixmatch-{tmp_path.name}-labels-seed0"

@@ -14,7 +14,7 @@ from torch import nn
 
 from surelabel import datasets
 from surelabel.average import Cosine, Equal, Moving, Rising, Rule, averaged
-from surelabel.backbones import backbone
+from surelabel.backbones import backbone, pretrained
 from surelabel.build_views import build_view
 from surelabel.config import OWN, Device, Precision, Run, WeakNorm, steps_of
 from surelabel.data import views
@@ -26,6 +26,7 @@ from surelabel.data.source import DataSet
 from surelabel.data.splits import draw_labelled, parse_labels
 from surelabel.data.views import View
 from surelabel.errors import UserError
+from surelabel.features import with_features
 from surelabel.heads import Bayesian, BayesianHead, LinearHead
 from surelabel.lars import LARS
 from surelabel.methods import METHODS, Method
@@ -55,7 +56,7 @@ def resolve(run: Run) -> Run:
         out=str(run.folder),
         data=run.data if run.data in datasets.NAMED else _whole(run.data),
         data_dir=None if run.data_dir is None else _whole(run.data_dir),
-        labels=run.labels if run.labels_csv is None else _whole(run.labels_csv),
+        labels=",".join(map(_whole, str(run.labels).split(","))) if run.label_files else run.labels,
         init=None if run.init is None else _whole(run.init),
     )
 
@@ -298,10 +299,17 @@ def load_data(run: Run, own: Own = NOTHING, progress: Progress | None = None) ->
     if run.data == OWN:
         data = own.given_data()
     else:
-        data = datasets.load(run.data, run.data_dir, run.label_column, run.table, run.labels_csv, progress)
+        data = datasets.load(run.data, run.data_dir, run.label_column, run.table, run.label_files, progress, run.pixels)
     if len(data.classes) < 2:
         named = f"one class only, {data.classes[0]!r}" if data.classes else "no class at all"
-        raise UserError(f"{run.labels_csv or run.data} names {named}: a classifier needs labels of two or more")
+        raise UserError(
+            f"{', '.join(run.label_files) or run.data} names {named}: a classifier needs labels of two or more"
+        )
+    if run.network.trunk != "none":
+        data = with_features(data, progress)
+    elif run.network.name == pretrained.NAME and data.train.images(np.arange(1)).dtype == np.uint8:
+        channels = len(data.offset)
+        data = replace(data, offset=(pretrained.OFFSET,) * channels, scale=(pretrained.SCALE,) * channels)
     labelled = build_split(run, data)
     if run.holdout is None:
         return data, labelled
@@ -311,7 +319,7 @@ def load_data(run: Run, own: Own = NOTHING, progress: Progress | None = None) ->
 
 def build_split(run: Run, data: DataSet) -> NDArray[np.int64]:
     """Which training samples give their labels away, by the run's seed; all that a table names."""
-    request = "all" if run.labels_csv else parse_labels(run.labels)
+    request = "all" if run.label_files else parse_labels(run.labels)
     return draw_labelled(data.train.labels, len(data.classes), request, run.seed, data.class_counts, data.classes)
 
 

@@ -2,15 +2,20 @@
 
 from typing import Literal
 
+import numpy as np
 import torch
 
 from surelabel.config import OWN, TABLE_VIEWS, Run
 from surelabel.data import views
+from surelabel.data.holdout import Part
 from surelabel.data.source import DataSet
 from surelabel.data.table import TableSource
 from surelabel.data.views import Corrupt, Noise, View
 from surelabel.errors import UserError
+from surelabel.features import FeatureSource
 from surelabel.own import NOTHING, Own
+
+MOST_DONORS = 10_000  # rows that corrupted features are drawn from
 
 
 def build_view(role: Literal["labelled", "weak", "strong"], run: Run, data: DataSet, own: Own = NOTHING) -> View:
@@ -29,7 +34,9 @@ def build_view(role: Literal["labelled", "weak", "strong"], run: Run, data: Data
 
 
 def _of_table(name: str, role: str, run: Run, data: DataSet) -> View:
-    source = data.train
+    source = data.train.whole if isinstance(data.train, Part) else data.train
+    if isinstance(source, FeatureSource):
+        return _of_features(name, run, data, source)
     if not isinstance(source, TableSource):
         raise UserError(f"views.{role} {name} is a view of tables, and these are {_kind(data)}: choose another")
     device = torch.device(run.device)
@@ -37,6 +44,16 @@ def _of_table(name: str, role: str, run: Run, data: DataSet) -> View:
         return Noise(run.table.noise, torch.from_numpy(source.encoding.standardised).float().to(device))
     groups = torch.from_numpy(source.encoding.groups).to(device)
     return Corrupt(run.table.corruption, torch.from_numpy(source.rows).to(device), groups)
+
+
+def _of_features(name: str, run: Run, data: DataSet, source: FeatureSource) -> View:
+    """Features are columns too, each in units of its own deviation."""
+    device = torch.device(run.device)
+    if name == "noise":
+        return Noise(run.table.noise, torch.tensor(data.scale, device=device))
+    some = np.unique(np.linspace(0, len(source) - 1, min(MOST_DONORS, len(source))).astype(np.int64))
+    donors = torch.from_numpy(source.images(some)).to(device)
+    return Corrupt(run.table.corruption, donors, torch.arange(donors.shape[1], device=device))
 
 
 def _kind(data: DataSet) -> str:

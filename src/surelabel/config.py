@@ -57,7 +57,9 @@ class Network:
     """The network.
 
     Args:
-        name: wrn-DEPTH-WIDTH (depth 10, 16, 22, 28, ...), resnet-18 or resnet-50; for tables mlp-DEPTH-WIDTH
+        name: wrn-DEPTH-WIDTH (depth 10, 16, 22, 28, ...), resnet-18 or resnet-50; efficientnet-lite0, which knows
+            ImageNet already; for tables, and on a trunk, mlp-DEPTH-WIDTH
+        trunk: a pretrained network that stays as it is: its features of each picture are computed once, and learnt from
         padding: what lies beyond an image's border: zeros, or, for a periodic image such as a crystal, its other side
         stem_stride: 2 halves the image at the first layer: a quarter of the work
         norm: BatchNorm, or GroupNorm (of an mlp: LayerNorm), which does not depend on the other samples of the batch
@@ -69,6 +71,7 @@ class Network:
     stem_stride: int = 1
     norm: Literal["batch", "group"] = "batch"
     norm_momentum: float = 0.001
+    trunk: Literal["none", "efficientnet-lite0"] = "none"
 
 
 @dataclass(frozen=True)
@@ -293,7 +296,8 @@ class Run:
         data_dir: where the files of a named data set are
         label_column: of a table, the column that holds the labels; label, class, target or y when not given
         labels: how many labels to use: a number, a percentage of each class such as 10%, or all; or, for a folder of
-            images, a .csv file that names files and their classes
+            images, a .csv file that names files and their classes, or several with commas between
+        pixels: of a folder of pictures: the side that they are scaled and cut to; that of most of them when not given
         holdout: labelled samples to keep aside and test on: a percentage of each class such as 20%, or a part: 2/5
         fidelity: where the paper and its released code differ, which to follow; each point is also a setting of its own
         seed: of everything that is random
@@ -318,6 +322,7 @@ class Run:
     data_dir: str | None = None
     label_column: str | None = None
     labels: int | str = "10%"
+    pixels: int | None = None
     holdout: str | None = None
     fidelity: Literal["paper", "released"] = "paper"
     seed: int = 0
@@ -382,15 +387,16 @@ class Run:
         return self.method.partition("+")[2] or None
 
     @property
-    def labels_csv(self) -> str | None:
-        """The table of labels, where `labels` names one."""
-        return str(self.labels) if str(self.labels).lower().endswith(".csv") else None
+    def label_files(self) -> tuple[str, ...]:
+        """The tables of labels, where `labels` names some."""
+        return tuple(part for part in str(self.labels).split(",") if part.lower().endswith(".csv"))
 
     @property
     def folder(self) -> Path:
         """Where the run is kept."""
         data = Path(self.data).resolve().stem if "/" in self.data or self.data in (".", "..") else self.data
-        labels = Path(self.labels_csv).stem if self.labels_csv else str(self.labels).replace("%", "pct")
+        files = [Path(file).stem for file in self.label_files]
+        labels = "+".join(files) if files else str(self.labels).replace("%", "pct")
         part = "" if self.holdout is None else f"-without-{self.holdout.replace('%', 'pct').replace('/', 'of')}"
         return Path(self.out or f"runs/{self.method}-{data}-{labels}{part}-seed{self.seed}")
 

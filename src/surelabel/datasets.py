@@ -1,6 +1,6 @@
 """Data sets by name or by path."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from surelabel import phc
@@ -26,22 +26,23 @@ def load(
     data_dir: str | None = None,
     label_column: str | None = None,
     of_table: Table | None = None,
-    labels_csv: str | None = None,
+    label_files: Sequence[str] = (),
     progress: Progress | None = None,
+    pixels: int | None = None,
 ) -> DataSet:
     """The data set of this name, its files in `data_dir`, or the one at this path: a folder, or a .npz, .npy, .csv or
     .parquet file.
 
-    `label_column` and `of_table` say how to read a table. `labels_csv` names the classes of a folder's files; reading a
-    folder, which may take a while, tells its progress.
+    `label_column` and `of_table` say how to read a table. `label_files` name the classes of a folder's files, and
+    `pixels` is their side; reading a folder, which may take a while, tells its progress.
     """
     path = Path(data) if data_dir is None else Path(data_dir, data)
-    if labels_csv is not None and (data in NAMED or not path.is_dir()):
-        raise UserError(f"--labels {labels_csv} names the classes of files in a folder, and --data {data} is no folder")
+    if label_files and (data in NAMED or not path.is_dir()):
+        raise UserError(f"--labels {label_files[0]} names the classes of files in a folder; --data {data} is no folder")
     if data in NAMED:
         return NAMED[data](data_dir)
     if path.is_dir():
-        return folder.load(path, labels_csv=labels_csv, progress=progress)
+        return folder.load(path, pixels, label_files, progress=progress)
     if path.suffix == ".npz" and path.is_file():
         return array_files.load_npz(path)
     if path.suffix == ".npy" and path.is_file():

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from surelabel.config import Network
 from surelabel.protocol import WINDOW, Summary
 
 # Names of files and classes are not markup, and a log wraps its own lines.
@@ -102,6 +103,11 @@ def found_in_words(
             "A class is learnt from what its labels show; a few more of each would help most"
         )
     return words
+
+
+def network_in_words(settings: Network) -> str:
+    """'wrn-10-2', or 'mlp-1-256 on features of efficientnet-lite0'."""
+    return settings.name + ("" if settings.trunk == "none" else f" on features of {settings.trunk}")
 
 
 def skipped_in_words(skipped: Sequence[tuple[str, str]]) -> str:

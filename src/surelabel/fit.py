@@ -16,11 +16,21 @@ from surelabel.config import Run
 from surelabel.data.folder import files_of
 from surelabel.data.source import DataSet, Source
 from surelabel.data.table import TableSource
-from surelabel.display import PLAIN, Display, found_in_words, reading, show_result, skipped_in_words
+from surelabel.display import (
+    PLAIN,
+    Display,
+    duration,
+    found_in_words,
+    network_in_words,
+    reading,
+    show_result,
+    skipped_in_words,
+)
 from surelabel.errors import UserError
 from surelabel.methods import Method
 from surelabel.network import Network
 from surelabel.own import NOTHING, Own
+from surelabel.pace import TRAINING, seconds_per_step, steps_in
 from surelabel.protocol import summary
 from surelabel.runfolder import AVERAGED, RAW, RunFolder
 from surelabel.share import Share, losses_told
@@ -34,11 +44,12 @@ def fit(
     console: Console | None = None,
     labels_of: str | Path | None = None,
     own: Own = NOTHING,
+    minutes: float | None = None,
 ) -> RunFolder:
     """Train, evaluate on the whole test set, and leave all of it in the run's folder.
 
     `labels_of` is another run's folder, whose labelled samples are used; the data must be the same. `own` gives data,
-    a backbone or views that have no name.
+    a backbone or views that have no name. `minutes` sets the run's steps by how long some take here.
     """
     console = console or Console()
     folder = RunFolder(run.folder)
@@ -46,12 +57,13 @@ def fit(
         return _fit(_stored(run, folder, console), folder, folder, True, console, own)
     folder.refuse_existing()
     run = build.resolve(own.named_in(run))
-    return _fit(run, folder, None if labels_of is None else RunFolder(labels_of), False, console, own)
+    return _fit(run, folder, None if labels_of is None else RunFolder(labels_of), False, console, own, minutes)
 
 
 def _fit(
-    run: Run, folder: RunFolder, labels_of: RunFolder | None, resume: bool, console: Console, own: Own
-) -> RunFolder:
+    run: Run, folder: RunFolder, labels_of: RunFolder | None, resume: bool, console: Console, own: Own,
+    minutes: float | None = None,
+) -> RunFolder:  # fmt: skip
     torch.set_num_threads(run.threads or 1)
     with reading(console) as progress:
         data, labelled = build.load_data(run, own, progress)
@@ -60,6 +72,12 @@ def _fit(
     if labels_of is not None:
         labels_of.refuse_other_data(task, build.fingerprint(data))
         labelled = labels_of.labelled()
+    seconds = None
+    if minutes is not None or (files_of(data.train) and not resume and run.processes == 1):
+        seconds = seconds_per_step(run, data, labelled, own)
+    if minutes is not None and seconds is not None:
+        run = replace(run, steps=steps_in(minutes, seconds))
+        method = build.build_method(run, len(data.train))
     network = build.build_network(run, task, own)
     if run.init is not None and not (resume and folder.has_checkpoint):
         start_from(network, run.init)
@@ -77,8 +95,9 @@ def _fit(
     parameters = sum(parameter.numel() for parameter in network.parameters())
     console.print(
         f"{run.method} on {run.data if own.data is None else data.name}: {len(labelled)} labels, {len(data.train)} "
-        f"{'images' if len(task.shape) == 3 else 'samples'} in the pool, "
-        f"{len(data.classes)} classes; {run.network.name} with {parameters:,} parameters, {run.steps} steps",
+        f"{'images' if len(task.shape) == 3 else 'samples'} in the pool, {len(data.classes)} classes; "
+        f"{network_in_words(run.network)} with {parameters:,} parameters, {run.steps} steps"
+        + ("" if seconds is None else f", about {duration(run.steps * seconds / TRAINING)} here"),
         **PLAIN,
     )
     if fabric.global_rank > 0:

@@ -15,6 +15,7 @@ from surelabel.data.table import TableSource
 from surelabel.data.table import load_unlabelled as load_unlabelled_table
 from surelabel.errors import UserError
 from surelabel.evaluate import predict
+from surelabel.features import seen_by_trunk
 from surelabel.files import atomic_write
 from surelabel.fit import load_network
 from surelabel.runfolder import RunFolder
@@ -66,10 +67,14 @@ def _source(data: str, data_dir: str | None, folder: RunFolder) -> Source:
                 f"{folder.path} was trained on a table: give it a file {' or '.join(TABLE_FILES)}, not {data}"
             )
         return load_unlabelled_table(Path(data_dir or ".", data), encoding, task.classes)
+    run = folder.run()
     if data not in datasets.NAMED and Path(data).is_dir():
-        return load_unlabelled(data, task.classes, image_shape(task.shape))
-    found = datasets.load(data, data_dir)
-    return found.train if found.test is None else found.test
+        shape = image_shape(task.shape if run.network.trunk == "none" else (3, run.pixels or 0, run.pixels or 0))
+        pictures: Source = load_unlabelled(data, task.classes, shape)
+    else:
+        found = datasets.load(data, data_dir)
+        pictures = found.train if found.test is None else found.test
+    return pictures if run.network.trunk == "none" else seen_by_trunk(pictures)
 
 
 def _cell(text: object) -> str:

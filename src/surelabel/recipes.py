@@ -102,6 +102,12 @@ def table(method: str, data: str, labels: int | str = "all") -> Run:
     )
 
 
+def pictures(method: str, data: str, labels: int | str = "all") -> Run:
+    """Own photographs, seen by a network that was trained on ImageNet: its features are learnt from like a table."""
+    run = table(method, data, labels)
+    return replace(run, pixels=224, network=replace(run.network, name="mlp-1-256", trunk="efficientnet-lite0"))
+
+
 def _paper(method: str, data: str, labels: int | str) -> Run:
     """Constants of the paper and of the methods' own authors; each step sees 64 labelled images."""
     # The released code's pass, and for a teacher, which cannot be part of it, the batch's own statistics: with

@@ -8,7 +8,7 @@ from surelabel.errors import UserError, closest
 
 ABOVE_ZERO = (
     "steps", "threads", "batch.labelled", "batch.ratio", "optimizer.lr", "evaluation.every", "evaluation.batch",
-    "evaluation.samples", "network.stem_stride", "selection.window", "head.samples", "head.prior", "head.lr",
+    "evaluation.samples", "pixels", "network.stem_stride", "selection.window", "head.samples", "head.prior", "head.lr",
     "devices", "nodes", "paws.unlabelled", "paws.per_class",
     "paws.classes", "paws.support_views", "paws.small_size", "paws.temperature",
     "paws.width", "paws.large", "paws.small_least",
@@ -36,6 +36,8 @@ def validate(run: Run) -> Run:
         raise UserError("optimizer.nesterov needs a momentum above zero")
     if run.optimizer.nesterov and run.optimizer.trust > 0:
         raise UserError("optimizer.trust (LARS) and optimizer.nesterov do not go together: set one of them off")
+    if run.network.trunk != "none" and not run.network.name.startswith("mlp-"):
+        raise UserError(f"network.trunk makes rows of features: network.name must be an mlp, not {run.network.name}")
     if run.paws.small_least > run.paws.small:
         raise UserError(f"paws.small_least, {run.paws.small_least}, is above paws.small, {run.paws.small}")
     return run

@@ -102,7 +102,7 @@ def test_a_table_may_lie_elsewhere_and_name_a_test_set(tmp_path):
     write(tmp_path / "data", {"train/a.png": picture(0), "train/b.png": picture(1), "test/c.png": picture(2)})
     table = tmp_path / "mine.csv"
     table.write_text("path,label\ntrain/a.png,cat\ntest/c.png,cat\n")
-    data = folder.load(tmp_path / "data", labels_csv=table)
+    data = folder.load(tmp_path / "data", label_files=[table])
     np.testing.assert_array_equal(data.train.labels, [0, -1])
     np.testing.assert_array_equal(data.test.labels, [0])
 

@@ -16,29 +16,29 @@ def test_classes_are_the_first_folders(tmp_path):
     touch(tmp_path, "b/1.png", "a/deep/er/2.png", "unlabelled/3.png", "loose.png", ".git/x.png", "a/.DS_Store")
     files = ["a/deep/er/2.png", "b/1.png", "loose.png", "unlabelled/3.png"]
     expected = FolderLayout({"train": files}, {"a/deep/er/2.png": "a", "b/1.png": "b"}, ("a", "b"))
-    assert read_layout(tmp_path, None) == expected
+    assert read_layout(tmp_path) == expected
 
 
 def test_parts_are_recognised_with_and_without_a_test_set(tmp_path):
     touch(tmp_path, "train/a/1.png", "unlabeled/2.png")
-    layout = read_layout(tmp_path, None)
+    layout = read_layout(tmp_path)
     assert layout == FolderLayout({"train": ["train/a/1.png", "unlabeled/2.png"]}, {"train/a/1.png": "a"}, ("a",))
     touch(tmp_path, "test/a/3.png")
-    assert read_layout(tmp_path, None).parts["test"] == ["test/a/3.png"]
-    assert read_layout(tmp_path, None).class_of == {"train/a/1.png": "a", "test/a/3.png": "a"}
+    assert read_layout(tmp_path).parts["test"] == ["test/a/3.png"]
+    assert read_layout(tmp_path).class_of == {"train/a/1.png": "a", "test/a/3.png": "a"}
 
 
 def test_a_table_overrules_the_folders_and_is_itself_no_image(tmp_path):
     touch(tmp_path, "a/1.png", "b/2.png")
     (tmp_path / "labels.csv").write_text("path,label\na/1.png,z\n")
     expected = FolderLayout({"train": ["a/1.png", "b/2.png"]}, {"a/1.png": "z"}, ("z",))
-    assert read_layout(tmp_path, None) == expected
+    assert read_layout(tmp_path) == expected
 
 
 def test_classes_named_for_test_files_only_are_no_training_classes(tmp_path):
     touch(tmp_path, "train/1.png", "test/2.png")
     (tmp_path / "labels.csv").write_text("path,label\ntrain/1.png,a\ntest/2.png,b\n")
-    assert read_layout(tmp_path, None).classes == ("a",)
+    assert read_layout(tmp_path).classes == ("a",)
 
 
 @pytest.mark.parametrize("inner", [".", "a", "a/deep"])
@@ -57,4 +57,4 @@ def test_a_folder_that_may_not_be_read_is_named(tmp_path, monkeypatch, inner):
     monkeypatch.setattr(os, "scandir", refusing(os.scandir))
     monkeypatch.setattr(os, "listdir", refusing(os.listdir))
     with pytest.raises(UserError, match=r"cannot read the folder .*: Permission denied"):
-        read_layout(tmp_path, None)
+        read_layout(tmp_path)

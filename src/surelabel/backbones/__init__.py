@@ -2,16 +2,18 @@
 
 import re
 
+from surelabel.backbones import pretrained
 from surelabel.backbones.mlp import MLP
+from surelabel.backbones.pretrained import EfficientNetLite0
 from surelabel.backbones.resnet import BLOCKS, SMALL, ResNet
 from surelabel.backbones.wideresnet import WideResNet
 from surelabel.config import Network
 from surelabel.errors import UserError
 
-__all__ = ["MLP", "ResNet", "WideResNet", "backbone"]
+__all__ = ["MLP", "EfficientNetLite0", "ResNet", "WideResNet", "backbone"]
 
 
-def backbone(settings: Network, shape: tuple[int, ...]) -> WideResNet | ResNet | MLP:
+def backbone(settings: Network, shape: tuple[int, ...]) -> WideResNet | ResNet | MLP | EfficientNetLite0:
     """The backbone that these settings name, for samples of this shape, such as (C, H, W)."""
     momentum = settings.norm_momentum if settings.norm == "batch" else None
     if match := re.fullmatch(r"mlp-([1-9]\d?)-([1-9]\d{0,4})", settings.name):
@@ -21,6 +23,8 @@ def backbone(settings: Network, shape: tuple[int, ...]) -> WideResNet | ResNet |
             f"network.name {settings.name!r} is for images, and these samples have the shape {shape}: choose "
             "mlp-DEPTH-WIDTH, such as mlp-2-128"
         )
+    if settings.name == pretrained.NAME:
+        return EfficientNetLite0()
     channels, height, width = shape
     padding, stride = settings.padding, settings.stem_stride
     if match := re.fullmatch(r"wrn-(\d+)-(\d+)", settings.name):
@@ -36,5 +40,7 @@ def backbone(settings: Network, shape: tuple[int, ...]) -> WideResNet | ResNet |
         return ResNet(channels, int(match[1]), min(height, width), momentum, padding, stride)
     raise UserError(
         f"there is no network {settings.name!r}: network.name can be wrn-DEPTH-WIDTH (such as wrn-28-2), "
-        "mlp-DEPTH-WIDTH (such as mlp-2-128), " + ", ".join(f"resnet-{depth}" for depth in BLOCKS)
+        "mlp-DEPTH-WIDTH (such as mlp-2-128), "
+        + ", ".join(f"resnet-{depth}" for depth in BLOCKS)
+        + f", {pretrained.NAME}"
     )

