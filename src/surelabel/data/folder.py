@@ -82,6 +82,21 @@ def load_unlabelled(folder: str | Path, classes: Sequence[str], shape: tuple[int
     return _source(folder, files, form, {}, tuple(classes), {})
 
 
+def load_labelled(folder: str | Path, classes: Sequence[str], shape: tuple[int, int, int]) -> FolderSource:
+    """The labelled images of a folder, of its test part if it has one, as (channels, height, width) = `shape`."""
+    folder = Path(folder)
+    layout = read_layout(folder, None)
+    _refuse_unknown(layout, tuple(classes))
+    files = [file for file in layout.parts.get("test", layout.parts["train"]) if file in layout.class_of]
+    if not files:
+        raise UserError(
+            f"{folder} has no labelled images: put them into a sub-folder for each class, or add a labels.csv"
+        )
+    form = Header(*shape[1:], grey=shape[0] == 1)
+    _refuse_too_many(len(files), form, folder)
+    return _source(folder, files, form, layout.class_of, tuple(classes), {})
+
+
 def _refuse_unknown(layout: FolderLayout, names: tuple[str, ...]) -> None:
     known = set(names)
     for part, files in layout.parts.items():
