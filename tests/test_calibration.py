@@ -13,7 +13,14 @@ from scipy.stats import betabinom
 pytest.importorskip("mapie", reason="the extra `calibration` is not installed")
 
 from surelabel import calibration
-from surelabel.calibration import cross_fitted, figures, fit_calibration, labels_needed, refuse_too_few
+from surelabel.calibration import (
+    cross_fitted,
+    figures,
+    fit_calibration,
+    labels_needed,
+    refuse_meaningless,
+    refuse_too_few,
+)
 from surelabel.errors import UserError
 
 NAMES = [str(number) for number in range(6)]
@@ -172,7 +179,7 @@ def test_for_every_coverage_in_percent_the_parts_are_large_enough():
 @pytest.mark.parametrize("coverage", [0, 0.4, 1, 1.5, -0.1, float("nan")])
 def test_a_coverage_that_means_nothing_is_refused(coverage):
     with pytest.raises(UserError, match=r"at least 0\.5, and less than 1"):
-        refuse_too_few(1000, coverage)
+        refuse_meaningless(coverage)
 
 
 def test_too_few_labels_are_told_what_they_can_do():

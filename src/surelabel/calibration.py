@@ -132,10 +132,14 @@ def figures(before: Tensor, after: Tensor, sets: Tensor, labels: Tensor, names: 
     )  # fmt: skip
 
 
-def refuse_too_few(labels: int, coverage: float) -> None:
-    """Raise for a coverage that so many held-out labels cannot promise."""
+def refuse_meaningless(coverage: float) -> None:
+    """Raise for a coverage that no sets have, or none would want."""
     if not 0.5 <= coverage < 1:
         raise UserError(f"coverage {coverage} is the share of sets to be right: give at least 0.5, and less than 1")
+
+
+def refuse_too_few(labels: int, coverage: float) -> None:
+    """Raise for a coverage that so many held-out labels cannot promise."""
     needed = labels_needed(coverage)
     if labels < needed:
         reached = max((c for c in (0.95, 0.9, 0.8, 0.7, 0.6, 0.5) if labels_needed(c) <= labels), default=None)

@@ -49,7 +49,8 @@ def export_onnx(run: str | Path, out: Path) -> float:
     task = folder.task()
     module = Exported(load_network(folder).cpu().float()).eval()
     images = _real_images(folder)
-    model = _traced(module, torch.from_numpy(images[:2]))
+    # Two, though there be one: the tracer takes a batch of one for a constant.
+    model = _traced(module, torch.from_numpy(images[[0, 0]]))
     _describe(model, task, module)
     content = model.SerializeToString()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
@@ -86,8 +87,8 @@ class Exported(nn.Module):
             draws = generator(0, "evaluation").standard_normal((1, *shape), dtype=np.float32)
             self.register_buffer("noise", torch.from_numpy(draws))
         if isinstance(head, Projection):
-            self.register_buffer("support", head.support.float())
-            self.register_buffer("votes", F.one_hot(head.support_classes, head.classes).float())
+            self.register_buffer("support", head.support.float().cpu())
+            self.register_buffer("votes", F.one_hot(head.support_classes.cpu(), head.classes).float())
 
     @property
     def outputs(self) -> list[str]:

@@ -31,7 +31,7 @@ def calibrate_run(
     """
     folder = RunFolder(run)
     settings, task = folder.run(), folder.task()
-    calibration.refuse_too_few(10**9, coverage)
+    calibration.refuse_meaningless(coverage)
     data = datasets.load(settings.data, settings.data_dir)
     folder.refuse_other_data(build.task_of(data), build.fingerprint(data))
     learnt = _contents(data.train, folder.labelled())
