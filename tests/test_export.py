@@ -30,7 +30,7 @@ def runs(digits_file, tmp_path_factory):
     def get(method):
         if method not in made:
             place = tmp_path_factory.mktemp(method)
-            folder = fit(replace(tiny_run(digits_file, place / "run"), method=method))
+            folder = fit(replace(tiny_run(digits_file, place / "run"), method=method, steps=2))
             made[method] = folder, place / "model.onnx", export_onnx(folder.path, place / "model.onnx")
         return made[method]
 

@@ -46,7 +46,7 @@ def export_onnx(run: str | Path, out: Path) -> float:
         import onnxruntime
         import onnxscript  # noqa: F401 - torch.onnx needs it, and would say so only after tracing
     folder = RunFolder(run)
-    task = folder.task()
+    data, task = folder.run().data, folder.task()
     module = Exported(load_network(folder).cpu().float()).eval()
     images = _real_images(folder)
     # Two, though there be one: the tracer takes a batch of one for a constant.
@@ -58,7 +58,7 @@ def export_onnx(run: str | Path, out: Path) -> float:
     if not difference <= TOLERANCE:
         raise UserError(
             f"the ONNX file would differ from torch by {difference:.1g}, more than {TOLERANCE:g}, on samples of "
-            f"{folder.run().data}: not written. Try other versions of torch, onnxscript and onnxruntime"
+            f"{data}: not written. Try other versions of torch, onnxscript and onnxruntime"
         )
     with atomic_write(out, "wb") as file:
         file.write(content)
