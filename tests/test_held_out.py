@@ -83,10 +83,13 @@ def test_a_folder_of_labelled_pictures_and_an_array_file_calibrate_alike(folder,
     if layout == "table":
         (tmp_path / "pictures" / "labels.csv").write_text("\n".join(table))
         Image.new("L", (8, 8)).save(tmp_path / "pictures" / "all" / "without a class.png")
+    else:
+        (tmp_path / "pictures" / "3" / "broken.png").write_bytes(b"no picture")
     arrays = save(tmp_path / "held.npz", digits_data.test, index)
     by_file, _ = calibrate_run(folder.path, arrays, 0.8)
     by_folder, report = calibrate_run(folder.path, str(tmp_path / "pictures"), 0.8)
     assert report.labels == 60
+    assert [file for file, _ in report.skipped] == (["3/broken.png"] if layout == "folders" else [])
     assert report.rest is None
     assert by_folder.temperature == pytest.approx(by_file.temperature, rel=1e-4)
 

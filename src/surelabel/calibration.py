@@ -86,6 +86,7 @@ class CalibrationReport:
     temperature: float
     held_out: CalibrationFigures
     rest: CalibrationFigures | None = None
+    skipped: tuple[tuple[str, str], ...] = ()  # held-out files that could not be read, each with the reason
 
 
 def fit_calibration(probs: Tensor, labels: Tensor, coverage: float) -> Calibration:
@@ -198,7 +199,7 @@ class _Given(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _normalised(probs: Tensor) -> NDArray[np.float64]:
-    """In float64 and of sum 1, which float32 misses by more than MAPIE allows."""
+    """In float64, where a sum is 1 to more digits than scikit-learn and MAPIE look at."""
     exact = probs.double()
     normalised: NDArray[np.float64] = (exact / exact.sum(dim=1, keepdim=True)).numpy()
     return normalised

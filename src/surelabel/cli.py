@@ -131,11 +131,13 @@ def _predict(arguments: list[str]) -> int:
 def _calibrated(options: argparse.Namespace) -> "Calibration":
     from rich.console import Console
 
-    from surelabel.display import show_calibration
+    from surelabel.display import show_calibration, skipped_in_words
     from surelabel.held_out import calibrate_run
 
     coverage = 0.9 if options.coverage is None else options.coverage
     calibration, report = calibrate_run(options.folder, options.calibrate, coverage, options.data_dir)
+    if report.skipped:
+        print(f"Of the held-out samples, {skipped_in_words(report.skipped)}")
     show_calibration(Console(), asdict(report))
     return calibration
 

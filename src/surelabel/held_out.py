@@ -52,6 +52,7 @@ def calibrate_run(
         temperature=fitted.temperature,
         held_out=calibration.cross_fitted(probs, labels, coverage, task.classes),
         rest=_figures(fitted, network, source, rest, batch) if len(rest) else None,
+        skipped=source.skipped if isinstance(source, FolderSource) else (),
     )
     return fitted, report
 

@@ -30,7 +30,7 @@ CANDIDATES, LEAST = 50, 10_000
 class Suggestion:
     """A sample to label: its place in the run's training data, its file where it has one, and what the run predicts."""
 
-    rank: int  # from 1: the first few are what a smaller n would give
+    rank: int  # from 1, in the order of the draws
     index: int
     file: str | None
     predicted: str
