@@ -47,12 +47,16 @@ def digits_file(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.fixture
-def tiny(digits_file, tmp_path) -> Run:
-    """A run of some seconds."""
+def tiny_run(data: Path, folder: Path) -> Run:
     return Run(
-        data=str(digits_file), labels=40, steps=12, out=str(tmp_path / "run"), threads=1, device="cpu",
+        data=str(data), labels=40, steps=12, out=str(folder), threads=1, device="cpu",
         batch=Batch(8, 2), network=Network("wrn-10-1", norm_momentum=0.1),
         paws=Paws(8, per_class=2, view="crops", smalls=2, small_size=4, width=16),
         average=Average(0.9, warm=True, buffers="average"), evaluation=Evaluation(every=4, samples=100),
     )  # fmt: skip
+
+
+@pytest.fixture
+def tiny(digits_file, tmp_path) -> Run:
+    """A run of some seconds."""
+    return tiny_run(digits_file, tmp_path / "run")

@@ -31,6 +31,9 @@ def test_help_names_every_command(capsys):
         (["fit", "--data", "cifra10"], "Did you mean 'cifar10'?"),
         (["evaluate", "nowhere"], "nowhere is not a run folder"),
         (["predict", "nowhere", "phc", "-o", "x.csv"], "nowhere is not a run folder"),
+        (["predict", "nowhere", "phc", "-o", "x.csv", "--calibrate", "test:9"], "nowhere is not a run folder"),
+        (["suggest", "nowhere"], "nowhere is not a run folder"),
+        (["export", "nowhere", "--onnx", "x.onnx"], "nowhere is not a run folder"),
     ],
 )
 def test_a_users_mistake_is_one_line_and_exit_code_2(arguments, message, capsys, tmp_path, monkeypatch):
@@ -56,3 +59,6 @@ def test_a_whole_session_at_the_command_line(tiny, tmp_path, capsys):
     assert "On 397 test samples" in capsys.readouterr().out
     assert main(["predict", str(tiny.folder), tiny.data, "-o", str(tmp_path / "out.csv")]) == 0
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 1 + 397
+    assert main(["suggest", str(tiny.folder), "-n", "5", "-o", str(tmp_path / "suggest.csv")]) == 0
+    assert "5 samples to label next" in capsys.readouterr().out
+    assert len((tmp_path / "suggest.csv").read_text().splitlines()) == 1 + 5

@@ -8,7 +8,7 @@ from PIL import Image
 
 from surelabel.errors import UserError
 from surelabel.fit import fit, load_network
-from surelabel.predict import _cell, predict_to_csv
+from surelabel.predict import predict_to_csv
 from surelabel.randomness import generator
 
 
@@ -72,8 +72,3 @@ def test_images_of_another_shape_are_refused_by_both_shapes(tiny, tmp_path):
     with pytest.raises(UserError, match=r"pixels, float32.*pixels, uint8"):
         predict_to_csv(folder.path, str(tmp_path / "float.npy"), None, tmp_path / "out.csv")
     assert not (tmp_path / "out.csv").exists()
-
-
-@pytest.mark.parametrize("name", ["=1+1", "+a", "-b", "@c", "\tx", "plain", "1-1"])
-def test_a_name_that_a_spreadsheet_would_compute_is_written_as_text(name):
-    assert _cell(name) == (name if name in ("plain", "1-1") else f"'{name}")

@@ -12,6 +12,7 @@ from surelabel import __version__
 from surelabel.errors import UserError, closest
 
 if TYPE_CHECKING:
+    from surelabel.calibration import Calibration
     from surelabel.fit_options import Options
 
 DESCRIPTION = "Train a classifier from a few labels and many unlabelled samples, with a confidence worth trusting."
@@ -109,14 +110,60 @@ def _predict(arguments: list[str]) -> int:
         (("data",), {"metavar": "DATA", "help": "a folder, .npz or .npy file, or a data set by name (its test part)"}),
         (("-o", "--out"), {"required": True, "metavar": "FILE", "help": "the CSV file to write"}),
         (("--data-dir",), {"metavar": "DIR", "help": "where the files of a named data set are"}),
+        (("--calibrate",), {"metavar": "HELD_OUT", "help": "correct the confidence by samples with labels that the run "
+                            "has not seen, data like DATA, or test:N for N samples of the run's test set; and add to "
+                            "each image a set of classes that holds the right one with the probability --coverage"}),
+        (("--coverage",), {"type": float, "metavar": "SHARE", "help": "of the sets of classes (default: 0.9)"}),
     ], arguments)  # fmt: skip
+    if options.coverage is not None and options.calibrate is None:
+        raise UserError("--coverage needs --calibrate HELD_OUT: sets of classes are made by held-out labels")
     from surelabel.display import skipped_in_words
     from surelabel.predict import predict_to_csv
 
-    rows, skipped = predict_to_csv(options.folder, options.data, options.data_dir, Path(options.out))
+    calibration = None if options.calibrate is None else _calibrated(options)
+    rows, skipped = predict_to_csv(options.folder, options.data, options.data_dir, Path(options.out), calibration)
     print(f"{rows} predictions in {options.out}")
     if skipped:
         print(skipped_in_words(skipped))
+    return 0
+
+
+def _calibrated(options: argparse.Namespace) -> "Calibration":
+    from rich.console import Console
+
+    from surelabel.display import show_calibration, skipped_in_words
+    from surelabel.held_out import calibrate_run
+
+    coverage = 0.9 if options.coverage is None else options.coverage
+    calibration, report = calibrate_run(options.folder, options.calibrate, coverage, options.data_dir)
+    if report.skipped:
+        print(f"Of the held-out samples, {skipped_in_words(report.skipped)}")
+    show_calibration(Console(), asdict(report))
+    return calibration
+
+
+def _suggest(arguments: list[str]) -> int:
+    options = _parse("suggest", "Which unlabelled samples of a run's pool to label next: uncertain ones that differ.", [
+        (("folder",), {"metavar": "RUN", "help": "a run folder"}),
+        (("-n", "--number"), {"type": int, "default": 20, "metavar": "N", "help": "how many (default: 20)"}),
+        (("-o", "--out"), {"default": "suggest.csv", "metavar": "FILE", "help": "the CSV file (default: suggest.csv)"}),
+    ], arguments)  # fmt: skip
+    from surelabel.suggest import suggest_to_csv
+
+    found = suggest_to_csv(options.folder, options.number, Path(options.out))
+    print(f"{len(found)} samples to label next, in {options.out}")
+    return 0
+
+
+def _export(arguments: list[str]) -> int:
+    options = _parse("export", "A run's network as one ONNX file, which needs neither torch nor surelabel.", [
+        (("folder",), {"metavar": "RUN", "help": "a run folder"}),
+        (("--onnx",), {"required": True, "metavar": "FILE", "help": "the ONNX file to write"}),
+    ], arguments)  # fmt: skip
+    from surelabel.export import export_onnx
+
+    difference = export_onnx(options.folder, Path(options.onnx))
+    print(f"The network is in {options.onnx}; on samples of the run it differs from torch by {difference:.0e} at most")
     return 0
 
 
@@ -153,6 +200,8 @@ COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "finetune": (_finetune, "teach a linear head on a run's backbone by the same labels"),
     "evaluate": (_evaluate, "the figures of a finished run"),
     "predict": (_predict, "classes and confidences for new images, as CSV"),
+    "suggest": (_suggest, "which samples to label next, as CSV"),
+    "export": (_export, "a run's network as an ONNX file"),
     "recipes": (_recipes, "the settings of the paper's benchmarks"),
     "data": (_data, "make and check the photonic-crystal data set"),
 }

@@ -163,6 +163,42 @@ def show_bound(console: Console, bound: dict[str, float]) -> None:
     console.print(table)
 
 
+def show_calibration(console: Console, report: dict[str, Any]) -> None:
+    """What held-out labels changed, measured on samples that nothing was fitted to; right sets also by class."""
+    columns = {"held-out, cross-fitted": report["held_out"]}
+    if report["rest"] is not None:
+        columns["rest of the test set"] = report["rest"]
+    table = Table(title=f"Calibration: temperature {report['temperature']:.3f}", title_justify="left")
+    table.add_column("")
+    for heading in columns:
+        table.add_column(heading, justify="right")
+    rows = {
+        "samples": "{samples}",
+        "ECE, calibration error": "{ece_before:.3f} → {ece_after:.3f}",
+        "NLL": "{nll_before:.3f} → {nll_after:.3f}",
+        f"right sets, asked {report['coverage']:.1%}": "{coverage:.1%}",
+        "classes in a set": "{set_size:.2f}",
+    }
+    for name, form in rows.items():
+        table.add_row(name, *(form.format(**found) for found in columns.values()))
+    console.print(table)
+    show_coverage(console, list(columns.values())[-1]["classes"])
+
+
+def show_coverage(console: Console, classes: Sequence[dict[str, Any]]) -> None:
+    """Coverage by class: what holds on average may not hold for each."""
+    title = "By class" if len(classes) <= 20 else "The 20 classes that sets miss most often"
+    table = Table(title=title, title_justify="left")
+    for heading in ("class", "samples", "right sets", "classes in a set"):
+        table.add_column(heading, justify="left" if heading == "class" else "right")
+    if len(classes) > 20:
+        classes = sorted(classes, key=lambda row: row["coverage"] if row["coverage"] is not None else 2)[:20]
+    for row in classes:
+        shown = ("–", "–") if row["coverage"] is None else (f"{row['coverage']:.1%}", f"{row['set_size']:.2f}")
+        table.add_row(escape(row["name"]), str(row["count"]), *shown)
+    console.print(table)
+
+
 def show_classes(console: Console, classes: list[dict[str, Any]]) -> None:
     """Accuracy and confidence by class: few labels may serve some classes badly, and an average hides it."""
     if len(classes) > 20:

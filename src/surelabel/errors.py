@@ -1,7 +1,8 @@
-"""The one exception that means "the user can mend this", and the hint for a mistyped word."""
+"""The one exception that means "the user can mend this", and the hints for a mistyped word and a missing package."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class UserError(Exception):
@@ -17,3 +18,12 @@ def closest(word: str, words: Iterable[str]) -> str:
     words = list(words)
     near = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
     return f" Did you mean {near[0]!r}?" if near else f" It can be {', '.join(words)}."
+
+
+@contextmanager
+def extra(name: str, what: str) -> Iterator[None]:
+    """Within this block, a package that is not installed is told by the extra that brings it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UserError(f"{what} needs the package {error.name}: pip install 'surelabel[{name}]'") from error

@@ -183,22 +183,27 @@ def start_from(network: Network, path: str | Path) -> None:
 def evaluate_run(path: str | Path, own: Own = NOTHING) -> dict[str, Any]:
     """The figures of a run on its whole test set, computed anew from its weights."""
     folder = RunFolder(path)
-    _, test = _data_of(folder, own)
+    _, test = _tested(folder, own)
     return evaluate.result(load_network(folder, own=own), load_network(folder, RAW, own), test, folder.run())
 
 
 def bound_of_run(path: str | Path, variance: float, delta: float, own: Own = NOTHING) -> Bound:
     """The paper's generalisation bound for the averaged weights of a run."""
     folder = RunFolder(path)
-    data, test = _data_of(folder, own)
+    data, test = _tested(folder, own)
     return bound(load_network(folder, own=own), data.train, folder.labelled(), test, variance, delta)
 
 
-def _data_of(folder: RunFolder, own: Own) -> tuple[DataSet, Source]:
-    """The data that a run was made with, and its test set."""
-    run = folder.run()
-    data, _ = build.load_data(run, own)
-    if data.test is None:
-        raise UserError(f"{run.data} has no test set to evaluate on")
+def data_of(folder: RunFolder, own: Own = NOTHING) -> DataSet:
+    """The data that a run was made with, or a `UserError` where they have changed since."""
+    data, _ = build.load_data(folder.run(), own)
     folder.refuse_other_data(build.task_of(data), build.fingerprint(data))
+    return data
+
+
+def _tested(folder: RunFolder, own: Own) -> tuple[DataSet, Source]:
+    """The data that a run was made with, and its test set."""
+    data = data_of(folder, own)
+    if data.test is None:
+        raise UserError(f"{folder.run().data} has no test set to evaluate on")
     return data, data.test

@@ -1,59 +1,102 @@
 """Predictions for new samples, as CSV."""
 
-import csv
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from surelabel import datasets
+from surelabel.backbones.pretrained import SMALLEST
 from surelabel.config import TABLE_FILES
-from surelabel.data.folder import FilesSkipped, FolderSource, load_unlabelled
+from surelabel.data.folder import FilesSkipped, files_of, load_unlabelled
 from surelabel.data.source import Source, image_shape
 from surelabel.data.table import TableSource
 from surelabel.data.table import load_unlabelled as load_unlabelled_table
 from surelabel.errors import UserError
 from surelabel.evaluate import predict
 from surelabel.features import seen_by_trunk
-from surelabel.files import atomic_write
 from surelabel.fit import load_network
 from surelabel.runfolder import RunFolder
+from surelabel.spreadsheet import write_csv
+from surelabel.types import Prediction
+
+if TYPE_CHECKING:
+    from surelabel.calibration import Calibration
 
 
 def predict_to_csv(
-    run: str | Path, data: str, data_dir: str | None, out: Path, say: Callable[[str], None] = print
+    run: str | Path,
+    data: str,
+    data_dir: str | None,
+    out: Path,
+    calibration: "Calibration | None" = None,
+    say: Callable[[str], None] = print,
 ) -> tuple[int, FilesSkipped]:
-    """Write one line a sample: its name or index, the likeliest class, that class's probability, and the entropy.
+    """Predict all samples of some data, and write them as `write_predictions` does.
 
-    A Bayesian head adds the deviation of that probability over its samples.
     Returns the number of lines and the files that could not be read, each with the reason; `say` is told of the columns
     of a table that are not used.
     """
     folder = RunFolder(run)
-    settings, task = folder.run(), folder.task()
     source = _source(data, data_dir, folder)
     for note in source.notes if isinstance(source, TableSource) else ():
         say(note)
-    dtype = str(source.images(np.arange(1)).dtype)
+    refuse_other_form(source, data, folder)
+    prediction = predict(load_network(folder), source, np.arange(len(source)), folder.run().evaluation.batch)
+    files = files_of(source)
+    names = range(len(source)) if files is None else files.paths
+    write_predictions(out, prediction, names, folder.task().classes, calibration)
+    return len(source), () if files is None else files.skipped
+
+
+def write_predictions(
+    out: Path,
+    prediction: Prediction,
+    names: Iterable[object],
+    classes: tuple[str, ...],
+    calibration: "Calibration | None" = None,
+) -> None:
+    """Write one line a sample: its name, the likeliest class, that class's probability, and the entropy.
+
+    A Bayesian head adds the deviation of that probability over its samples. `calibration` corrects probability and
+    entropy, and adds the set of classes, the likeliest first, and its size.
+    """
+    number = prediction.probs.argmax(dim=-1)
+    probs = prediction.probs if calibration is None else calibration.probs(prediction.probs)
+    columns: dict[str, list[float] | list[int] | list[str]] = {
+        "confidence": probs.gather(-1, number[:, None])[:, 0].tolist(),
+        "entropy": torch.special.entr(probs).sum(dim=-1).tolist(),
+    }
+    if prediction.std is not None:
+        columns["deviation"] = prediction.std.gather(-1, number[:, None])[:, 0].tolist()
+    if calibration is not None:
+        sets = calibration.sets(prediction.probs)
+        columns |= {"set": _sets_in_words(sets, prediction.probs, classes), "set_size": sets.sum(dim=1).tolist()}
+    likeliest = [classes[which] for which in number.tolist()]
+    write_csv(out, ["sample", "class", *columns], zip(names, likeliest, *columns.values(), strict=True))
+
+
+def _sets_in_words(sets: Tensor, probs: Tensor, classes: tuple[str, ...]) -> list[str]:
+    """'cat|dog': the classes of each set, the likeliest first. sets [N, K], probs [N, K]."""
+    order = probs.argsort(dim=-1, descending=True, stable=True)
+    members = sets.gather(-1, order)
+    return [
+        "|".join(classes[which] for which, there in zip(row, held, strict=True) if there)
+        for row, held in zip(order.tolist(), members.tolist(), strict=True)
+    ]
+
+
+def refuse_other_form(source: Source, name: str, folder: RunFolder) -> None:
+    """Raise where samples are not of the shape and type that the run's network takes."""
+    task, dtype = folder.task(), str(source.images(np.arange(1)).dtype)
     if (source.shape, dtype) != (task.shape, task.dtype):
         raise UserError(
-            f"{data} has {_form(source.shape, dtype)}; the network of {folder.path} was trained on "
+            f"{name} has {_form(source.shape, dtype)}; the network of {folder.path} was trained on "
             f"{_form(task.shape, task.dtype)}"
         )
-    prediction = predict(load_network(folder), source, np.arange(len(source)), settings.evaluation.batch)
-    confidence, number = prediction.probs.max(dim=-1)
-    columns = {"confidence": confidence, "entropy": torch.special.entr(prediction.probs).sum(dim=-1)}
-    if prediction.std is not None:
-        columns["deviation"] = prediction.std.gather(-1, number[:, None]).squeeze(-1)
-    names = source.paths if isinstance(source, FolderSource) else range(len(source))
-    figures = torch.stack(list(columns.values()), dim=-1).tolist()
-    with atomic_write(out) as file:
-        lines = csv.writer(file)
-        lines.writerow(["sample", "class", *columns])
-        for name, which, row in zip(names, number.tolist(), figures, strict=True):
-            lines.writerow([_cell(name), _cell(task.classes[which]), *(f"{figure:.6f}" for figure in row)])
-    return len(source), source.skipped if isinstance(source, FolderSource) else ()
 
 
 def _source(data: str, data_dir: str | None, folder: RunFolder) -> Source:
@@ -67,20 +110,23 @@ def _source(data: str, data_dir: str | None, folder: RunFolder) -> Source:
                 f"{folder.path} was trained on a table: give it a file {' or '.join(TABLE_FILES)}, not {data}"
             )
         return load_unlabelled_table(Path(data_dir or ".", data), encoding, task.classes)
-    run = folder.run()
     if data not in datasets.NAMED and Path(data).is_dir():
-        shape = image_shape(task.shape if run.network.trunk == "none" else (3, run.pixels or 0, run.pixels or 0))
-        pictures: Source = load_unlabelled(data, task.classes, shape)
-    else:
-        found = datasets.load(data, data_dir)
-        pictures = found.train if found.test is None else found.test
-    return pictures if run.network.trunk == "none" else seen_by_trunk(pictures)
+        return as_trained_on(load_unlabelled(data, task.classes, picture_shape(folder)), folder)
+    found = datasets.load(data, data_dir)
+    return as_trained_on(found.train if found.test is None else found.test, folder)
 
 
-def _cell(text: object) -> str:
-    """A text that a spreadsheet will show, not compute: a name may begin with =, and did not come from us."""
-    shown = str(text)
-    return f"'{shown}" if shown.startswith(("=", "+", "-", "@", "\t", "\r")) else shown
+def picture_shape(folder: RunFolder) -> tuple[int, int, int]:
+    """The form of the pictures that a run takes."""
+    run = folder.run()
+    if run.network.trunk == "none":
+        return image_shape(folder.task().shape)
+    return 3, run.pixels or SMALLEST, run.pixels or SMALLEST
+
+
+def as_trained_on(source: Source, folder: RunFolder) -> Source:
+    """The pictures themselves, or, where the run has a frozen trunk, what that makes of them."""
+    return source if folder.run().network.trunk == "none" else seen_by_trunk(source)
 
 
 def _form(shape: tuple[int, ...], dtype: str) -> str:

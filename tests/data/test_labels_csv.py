@@ -40,10 +40,10 @@ def test_what_pythons_writer_writes_is_read_back(tmp_path, classes):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", r"exactly one column path or file or image, .*\(empty\)"),
+        ("", r"exactly one column path or file or image or sample, .*\(empty\)"),
         ("a.png,cat\n", "first line is: a.png, cat"),
         ("path,kind\na.png,cat\n", "exactly one column label or class"),
-        ("path,file,label\na.png,a.png,cat\n", "exactly one column path or file or image"),
+        ("path,file,label\na.png,a.png,cat\n", "exactly one column path or file or image or sample"),
         ("path,label\n", "names no class of any file"),
         ("path,label\na.png,  \n", "names no class of any file"),
         ("path,label\na.png,\na.png,dog\n", "lines 2 and 3: a.png is named twice, as unlabelled and as dog"),

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from surelabel.data.arrays import own_data_set
 from surelabel.data.folder_layout import FolderLayout, image_files, read_layout
+from surelabel.data.holdout import Part
 from surelabel.data.image_files import SUFFIXES, Header
 from surelabel.data.picture_cache import Pictures, decoded
 from surelabel.data.reading import Progress, printable
@@ -54,6 +55,15 @@ def files_of(source: Source | None) -> FolderSource | None:
     return source
 
 
+def names_of(source: Source) -> tuple[str, ...] | None:
+    """The file of each sample, where they are files."""
+    whole = getattr(source, "whole", None)
+    if whole is None:
+        return source.paths if isinstance(source, FolderSource) else None
+    names = names_of(whole)
+    return names if names is None or not isinstance(source, Part) else tuple(names[place] for place in source.index)
+
+
 def load(
     folder: str | Path,
     size: int | None = None,
@@ -90,6 +100,20 @@ def load_unlabelled(
     files = sorted(file.relative_to(folder).as_posix() for file in image_files(folder))
     pictures = decoded(folder, files, Header(*shape[1:], grey=shape[0] == 1), progress)
     return _source(pictures, files, {}, tuple(classes), folder)
+
+
+def load_labelled(folder: str | Path, classes: Sequence[str], shape: tuple[int, int, int]) -> FolderSource:
+    """The labelled images of a folder, of its test part if it has one, as (channels, height, width) = `shape`."""
+    folder = Path(folder)
+    layout = read_layout(folder)
+    _refuse_unknown(layout, tuple(classes))
+    files = [file for file in layout.parts.get("test", layout.parts["train"]) if file in layout.class_of]
+    if not files:
+        raise UserError(
+            f"{folder} has no labelled images: put them into a sub-folder for each class, or add a labels.csv"
+        )
+    pictures = decoded(folder, files, Header(*shape[1:], grey=shape[0] == 1))
+    return _source(pictures, files, layout.class_of, tuple(classes), folder)
 
 
 def _refuse_unknown(layout: FolderLayout, names: tuple[str, ...]) -> None:

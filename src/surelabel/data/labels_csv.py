@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from surelabel.errors import UserError
 
-FILE_COLUMNS = ("path", "file", "image")
+FILE_COLUMNS = ("path", "file", "image", "sample")
 CLASS_COLUMNS = ("label", "class")
 SHOWN = 5
 

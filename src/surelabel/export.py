@@ -1,0 +1,176 @@
+"""A run's network as one ONNX file, which needs neither torch nor surelabel to be used."""
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import surelabel
+from surelabel import equations
+from surelabel.data.source import Images
+from surelabel.errors import UserError, extra
+from surelabel.evaluate import some
+from surelabel.files import atomic_write
+from surelabel.fit import data_of, load_network
+from surelabel.heads import BayesianHead
+from surelabel.network import Network
+from surelabel.projection import Projection
+from surelabel.randomness import generator
+from surelabel.runfolder import RunFolder
+from surelabel.types import Task
+
+CHECKED = 100  # real samples on which the file must agree with torch
+TOLERANCE = 1e-5
+RESIZE = (
+    "turned upright by EXIF; 8-bit RGB for three channels, grey for one; scaled by bicubic interpolation until it "
+    "covers height × width, what juts out cut off evenly (Pillow's ImageOps.fit)"
+)
+
+
+def export_onnx(run: str | Path, out: Path) -> float:
+    """Write the evaluated network of a run to `out`; returns its largest difference from torch on real samples.
+
+    The file takes `images` [batch, C, H, W] as the run's data store them, of any number, and gives `probabilities`
+    [batch, K] and, of a Bayesian head, `deviation` [batch, K]. Nothing is written unless the two agree to 1e-5.
+    """
+    with extra("export", "an ONNX file"):
+        import onnxruntime
+        import onnxscript  # noqa: F401 - torch.onnx needs it, and would say so only after tracing
+    folder = RunFolder(run)
+    data, task = folder.run().data, folder.task()
+    module = Exported(load_network(folder).cpu().float()).eval()
+    images = _real_images(folder)
+    # Two, though there be one: the tracer takes a batch of one for a constant.
+    model = _traced(module, torch.from_numpy(images[[0, 0]]))
+    _describe(model, task, module)
+    content = model.SerializeToString()
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    difference = _difference(module, session, images)
+    if not difference <= TOLERANCE:
+        raise UserError(
+            f"the ONNX file would differ from torch by {difference:.1g}, more than {TOLERANCE:g}, on samples of "
+            f"{data}: not written. Try other versions of torch, onnxscript and onnxruntime"
+        )
+    with atomic_write(out, "wb") as file:
+        file.write(content)
+    return difference
+
+
+class Exported(nn.Module):
+    """What the file computes: images [N, C, H, W] -> probabilities [N, K], and of a Bayesian head deviations [N, K].
+
+    `surelabel predict` gives each sample of a Bayesian head M draws of its own, by its place among the samples. A file
+    that is asked for one image or a hundred must not depend on places, so here all share those of the first place: each
+    image gets what `predict` would give it as the only one. Drawing logits from their closed-form Gaussian, a sample's
+    prediction has the same distribution over draws either way.
+    """
+
+    noise: Tensor
+    support: Tensor
+    votes: Tensor
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+        head = network.head
+        if isinstance(head, BayesianHead):
+            shape = head.settings.samples, len(head.bias_mean)
+            draws = generator(0, "evaluation").standard_normal((1, *shape), dtype=np.float32)
+            self.register_buffer("noise", torch.from_numpy(draws))
+        if isinstance(head, Projection):
+            self.register_buffer("support", head.support.float().cpu())
+            self.register_buffer("votes", F.one_hot(head.support_classes.cpu(), head.classes).float())
+
+    @property
+    def outputs(self) -> list[str]:
+        bayesian = isinstance(self.network.head, BayesianHead)
+        return ["probabilities", "deviation"] if bayesian else ["probabilities"]
+
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        features, head = self.network.features(images), self.network.head
+        if isinstance(head, BayesianHead):
+            mean, spread = head.moments(features)
+            logits = mean[:, None] + spread[:, None] * self.noise
+            sampled = (logits / head.settings.temperature).softmax(dim=-1)
+            deviation, probs = torch.std_mean(sampled, dim=1, correction=0)
+            return probs, deviation
+        if isinstance(head, Projection):
+            return (
+                equations.soft_nearest_neighbours(head(features)[:, -1], self.support, self.votes, head.temperature),
+            )
+        return (head(features).softmax(dim=-1),)
+
+
+def _real_images(folder: RunFolder) -> Images:
+    """Some of the run's test images, or of its pool where it has no test set."""
+    data = data_of(folder)
+    source = data.train if data.test is None else data.test
+    return source.images(some(source, CHECKED))
+
+
+def _traced(module: Exported, images: Tensor) -> Any:
+    """The ONNX model of a module, whose first axis is left open."""
+    with _quiet(), torch.no_grad():
+        program = torch.onnx.export(
+            module, (images,), dynamo=True, dynamic_shapes=({0: torch.export.Dim("batch")},),
+            input_names=["images"], output_names=module.outputs, verbose=False,
+        )  # fmt: skip
+    assert program is not None  # with dynamo there always is one
+    return program.model_proto
+
+
+def _describe(model: Any, task: Task, module: Exported) -> None:
+    """Class names, preprocessing and the meaning of the outputs as JSON in the model's metadata."""
+    from onnx import helper
+
+    # The tracer's notes name source files and folders of this machine.
+    for part in (*model.graph.node, *model.graph.value_info, *model.graph.input, *model.graph.output):
+        del part.metadata_props[:]
+    head = module.network.head
+    deviation = None
+    if isinstance(head, BayesianHead):
+        deviation = f"of each class's probability over {head.settings.samples} fixed draws of the last layer's outputs"
+    preprocessing = {
+        "shape": task.shape, "dtype": task.dtype, "offset": task.offset, "scale": task.scale,
+        "normalisation": "(image - offset) / scale in each channel, inside the model: give images as they are stored",
+        "resize": RESIZE if task.dtype == "uint8" else None,
+    }  # fmt: skip
+    described = {
+        "classes": task.classes, "preprocessing": preprocessing, "deviation": deviation,
+        "surelabel": surelabel.__version__,
+    }  # fmt: skip
+    helper.set_model_props(model, {key: json.dumps(value, ensure_ascii=False) for key, value in described.items()})
+
+
+@torch.no_grad()
+def _difference(module: Exported, session: Any, images: Images) -> float:
+    """The largest difference between torch and ONNX, over one image by itself and all together."""
+    largest = 0.0
+    for batch in (images[:1], images):
+        given = session.run(None, {"images": batch})
+        for ours, theirs in zip(module(torch.from_numpy(batch)), given, strict=True):
+            largest = float(np.maximum(largest, np.abs(ours.numpy() - theirs).max()))  # keeps a NaN, unlike max()
+    return largest
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Within this block torch's exporter keeps its progress, warnings and logs to itself."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        warnings.simplefilter("ignore")
+        logger.setLevel(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)

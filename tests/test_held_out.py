@@ -1,0 +1,146 @@
+import csv
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+pytest.importorskip("mapie", reason="the extra `calibration` is not installed")
+
+from surelabel import evaluate, metrics
+from surelabel.cli import main
+from surelabel.config import Evaluation
+from surelabel.errors import UserError
+from surelabel.fit import fit, load_network
+from surelabel.held_out import calibrate_run
+from surelabel.predict import predict_to_csv
+from tests.conftest import tiny_run
+
+
+@pytest.fixture(scope="module")
+def folder(digits_file, tmp_path_factory):
+    run = tiny_run(digits_file, tmp_path_factory.mktemp("held-out") / "run")
+    return fit(replace(run, method="supervised", labels=100, steps=60, evaluation=Evaluation(every=60)))
+
+
+def save(path, source, index, **more):
+    np.savez(path, images=source.images(index), labels=source.labels[index], **more)
+    return str(path)
+
+
+def test_a_part_of_the_test_set_calibrates_and_the_rest_is_evaluated(folder, digits_data):
+    fitted, report = calibrate_run(folder.path, "test:150", 0.9)
+    assert (report.labels, report.held_out.samples, report.rest.samples) == (150, 150, 247)
+    assert report.temperature == fitted.temperature
+    everyone = evaluate.predict(load_network(folder), digits_data.test, np.arange(397), 100).probs
+    overall = metrics.evaluation(everyone, torch.from_numpy(digits_data.test.labels))
+    shares = np.array([150, 247]) / 397
+    before = shares @ [report.held_out.nll_before, report.rest.nll_before]
+    assert before == pytest.approx(overall["nll"], rel=1e-5)
+    assert sum(row.count for row in report.rest.classes) == 247
+    assert report.rest.nll_after < report.rest.nll_before
+
+
+def test_the_sets_of_a_real_run_cover_the_rest_of_its_test_set(folder):
+    """150 labels give a coverage of 0.9 whose deviation on 247 others is √(0.09/152 + 0.09/247) = 0.031 (that of the
+    beta-binomial law); below 4 of them, 0.776, it falls by chance less than once in 1,000 (the law is skewed).
+    """
+    _, report = calibrate_run(folder.path, "test:150", 0.9)
+    assert report.rest.coverage > 0.776
+    assert 1 <= report.rest.set_size <= 10
+
+
+def test_predictions_are_corrected_and_get_sets(folder, tmp_path, digits_data):
+    np.save(tmp_path / "new.npy", digits_data.test.images(np.arange(40)))
+    fitted, _ = calibrate_run(folder.path, "test:150", 0.9)
+    predict_to_csv(folder.path, str(tmp_path / "new.npy"), None, tmp_path / "out.csv", fitted)
+    predict_to_csv(folder.path, str(tmp_path / "new.npy"), None, tmp_path / "plain.csv")
+    lines, plain = (list(csv.DictReader((tmp_path / name).open())) for name in ("out.csv", "plain.csv"))
+    probs = evaluate.predict(load_network(folder), digits_data.test, np.arange(40), 100).probs
+    sharp = (probs.double().log() / fitted.temperature).softmax(-1)
+    assert [line["class"] for line in lines] == [line["class"] for line in plain]
+    assert [float(line["confidence"]) for line in lines] == pytest.approx(sharp.amax(1).tolist(), abs=1e-5)
+    for line, row, member in zip(lines, probs, fitted.sets(probs), strict=True):
+        names = line["set"].split("|")
+        assert names[0] == line["class"]
+        assert len(names) == int(line["set_size"])
+        assert {int(name) for name in names} == set(np.flatnonzero(member.numpy()).tolist())
+        assert [float(row[int(name)]) for name in names] == sorted((float(row[int(n)]) for n in names), reverse=True)
+    assert "set" not in plain[0]
+
+
+@pytest.mark.parametrize("layout", ["folders", "table"])
+def test_a_folder_of_labelled_pictures_and_an_array_file_calibrate_alike(folder, tmp_path, digits_data, layout):
+    index = np.arange(60)
+    table = ["path,label"]
+    for number in index:
+        label = str(digits_data.test.labels[number])
+        path = tmp_path / "pictures" / (label if layout == "folders" else "all") / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(digits_data.test.images(np.array([number]))[0, 0]).save(path)
+        table.append(f"all/{number}.png,{label}")
+    if layout == "table":
+        (tmp_path / "pictures" / "labels.csv").write_text("\n".join(table))
+        Image.new("L", (8, 8)).save(tmp_path / "pictures" / "all" / "without a class.png")
+    else:
+        (tmp_path / "pictures" / "3" / "broken.png").write_bytes(b"no picture")
+    arrays = save(tmp_path / "held.npz", digits_data.test, index)
+    by_file, _ = calibrate_run(folder.path, arrays, 0.8)
+    by_folder, report = calibrate_run(folder.path, str(tmp_path / "pictures"), 0.8)
+    assert report.labels == 60
+    assert [file for file, _ in report.skipped] == (["3/broken.png"] if layout == "folders" else [])
+    assert report.rest is None
+    assert by_folder.temperature == pytest.approx(by_file.temperature, rel=1e-4)
+
+
+def test_classes_are_matched_by_their_names(folder, tmp_path, digits_data):
+    index = np.arange(60)
+    names = [str(name) for name in reversed(range(10))]
+    turned = tmp_path / "turned.npz"
+    np.savez(turned, images=digits_data.test.images(index), labels=9 - digits_data.test.labels[index], classes=names)
+    plain, _ = calibrate_run(folder.path, save(tmp_path / "held.npz", digits_data.test, index), 0.8)
+    assert calibrate_run(folder.path, str(turned), 0.8)[0].temperature == pytest.approx(plain.temperature)
+    other = save(tmp_path / "other.npz", digits_data.test, index, classes=[f"digit {name}" for name in names])
+    with pytest.raises(UserError, match="has the class 'digit 0', but the run knows only 0, 1"):
+        calibrate_run(folder.path, other, 0.8)
+
+
+def test_labels_that_the_run_was_trained_on_are_refused(folder, tmp_path, digits_data):
+    mixed = np.concatenate([folder.labelled()[:2], np.setdiff1d(np.arange(60), folder.labelled())])
+    with pytest.raises(UserError, match=r"2 of \d+ held-out samples \(the first is sample 0\) are among the labelled"):
+        calibrate_run(folder.path, save(tmp_path / "held.npz", digits_data.train, mixed), 0.8)
+
+
+@pytest.mark.parametrize(
+    ("held_out", "coverage", "message"),
+    [
+        ("test:5", 0.9, "needs at least 13 held-out labels"),
+        ("test:398", 0.9, "more than the 397 test samples"),
+        ("test:100", 2.0, "less than 1"),
+        ("nowhere", 0.9, "there is no data set 'nowhere'"),
+    ],
+)
+def test_what_cannot_be_done_is_told_before_any_prediction(folder, monkeypatch, held_out, coverage, message):
+    monkeypatch.setattr("surelabel.held_out.predict", None)
+    with pytest.raises(UserError, match=message):
+        calibrate_run(folder.path, held_out, coverage)
+
+
+def test_data_without_labels_or_of_another_shape_are_refused(folder, tmp_path):
+    np.save(tmp_path / "new.npy", np.zeros((20, 8, 8), dtype=np.uint8))
+    with pytest.raises(UserError, match="has no labels"):
+        calibrate_run(folder.path, str(tmp_path / "new.npy"), 0.8)
+    np.savez(tmp_path / "large.npz", images=np.zeros((20, 9, 9), dtype=np.uint8), labels=np.zeros(20, dtype=int))
+    with pytest.raises(UserError, match="9×9 pixels"):
+        calibrate_run(folder.path, str(tmp_path / "large.npz"), 0.8)
+
+
+def test_the_command_shows_what_changed(folder, tmp_path, capsys):
+    out = str(tmp_path / "out.csv")
+    data = folder.run().data
+    assert main(["predict", str(folder.path), data, "-o", out, "--calibrate", "test:100", "--coverage", "0.8"]) == 0
+    said = capsys.readouterr().out
+    assert all(words in said for words in ("temperature", "asked 80.0%", "rest of the test set", "By class"))
+    assert main(["predict", str(folder.path), data, "-o", out, "--coverage", "0.8"]) == 2
+    assert "--coverage needs --calibrate" in capsys.readouterr().err
