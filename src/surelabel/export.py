@@ -5,6 +5,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from torch import Tensor, nn
 
 import surelabel
 from surelabel import equations
+from surelabel.backbones.pretrained import OFFSET, SCALE, EfficientNetLite0
 from surelabel.data.source import Images
 from surelabel.errors import UserError, extra
 from surelabel.evaluate import some
+from surelabel.features import FeatureSource
 from surelabel.files import atomic_write
 from surelabel.fit import data_of, load_network
 from surelabel.heads import BayesianHead
@@ -47,11 +50,12 @@ def export_onnx(run: str | Path, out: Path) -> float:
         import onnxscript  # noqa: F401 - torch.onnx needs it, and would say so only after tracing
     folder = RunFolder(run)
     data, task = folder.run().data, folder.task()
-    module = Exported(load_network(folder).cpu().float()).eval()
+    trunk = None if folder.run().network.trunk == "none" else EfficientNetLite0()
+    module = Exported(load_network(folder).cpu().float(), trunk).eval()
     images = _real_images(folder)
     # Two, though there be one: the tracer takes a batch of one for a constant.
     model = _traced(module, torch.from_numpy(images[[0, 0]]))
-    _describe(model, task, module)
+    _describe(model, replace(task, shape=images.shape[1:], dtype=str(images.dtype)), module)
     content = model.SerializeToString()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     difference = _difference(module, session, images)
@@ -78,9 +82,9 @@ class Exported(nn.Module):
     support: Tensor
     votes: Tensor
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, trunk: EfficientNetLite0 | None = None) -> None:
         super().__init__()
-        self.network = network
+        self.network, self.trunk = network, trunk
         head = network.head
         if isinstance(head, BayesianHead):
             shape = head.settings.samples, len(head.bias_mean)
@@ -96,6 +100,8 @@ class Exported(nn.Module):
         return ["probabilities", "deviation"] if bayesian else ["probabilities"]
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        if self.trunk is not None:
+            images = self.trunk((images.float() - OFFSET) / SCALE)
         features, head = self.network.features(images), self.network.head
         if isinstance(head, BayesianHead):
             mean, spread = head.moments(features)
@@ -114,7 +120,8 @@ def _real_images(folder: RunFolder) -> Images:
     """Some of the run's test images, or of its pool where it has no test set."""
     data = data_of(folder)
     source = data.train if data.test is None else data.test
-    return source.images(some(source, CHECKED))
+    chosen = some(source, CHECKED)
+    return source.whole.images(chosen) if isinstance(source, FeatureSource) else source.images(chosen)
 
 
 def _traced(module: Exported, images: Tensor) -> Any:
@@ -140,7 +147,9 @@ def _describe(model: Any, task: Task, module: Exported) -> None:
     if isinstance(head, BayesianHead):
         deviation = f"of each class's probability over {head.settings.samples} fixed draws of the last layer's outputs"
     preprocessing = {
-        "shape": task.shape, "dtype": task.dtype, "offset": task.offset, "scale": task.scale,
+        "shape": task.shape, "dtype": task.dtype,
+        "offset": task.offset if module.trunk is None else OFFSET,
+        "scale": task.scale if module.trunk is None else SCALE,
         "normalisation": "(image - offset) / scale in each channel, inside the model: give images as they are stored",
         "resize": RESIZE if task.dtype == "uint8" else None,
     }  # fmt: skip
