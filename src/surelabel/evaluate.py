@@ -12,7 +12,7 @@ from surelabel.data.source import UNLABELLED, Source
 from surelabel.errors import UserError
 from surelabel.network import Network
 from surelabel.projection import Projection
-from surelabel.randomness import generator
+from surelabel.randomness import generator, sample_order
 from surelabel.types import Prediction
 
 
@@ -65,18 +65,18 @@ def known(source: Source) -> NDArray[np.int64]:
 
 def fixed_part(source: Source, samples: int | None) -> NDArray[np.int64]:
     """The test samples to use at every evaluation: all of them, or a draw that is the same in every run."""
-    return _part(known(source), samples)
+    index = known(source)
+    return index if samples is None or samples >= len(index) else index[_draw(len(index), samples)]
 
 
 def some(source: Source, samples: int) -> NDArray[np.int64]:
     """A fixed draw of samples, labelled or not."""
-    return _part(np.arange(len(source)), samples)
+    return np.arange(len(source)) if samples >= len(source) else _draw(len(source), samples)
 
 
-def _part(index: NDArray[np.int64], samples: int | None) -> NDArray[np.int64]:
-    if samples is None or samples >= len(index):
-        return index
-    return np.sort(generator(0, "test part").permutation(index)[:samples])
+def _draw(size: int, samples: int) -> NDArray[np.int64]:
+    """So many of `size`, sorted: the start of an order of all of them."""
+    return np.sort(sample_order(0, "test part", 0, samples, size))
 
 
 def figures(network: Network, source: Source, index: NDArray[np.int64], batch: int) -> dict[str, float]:

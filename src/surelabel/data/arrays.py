@@ -58,7 +58,8 @@ class ArraySource:
         return np.ascontiguousarray(chosen, dtype=np.float32)
 
     def _refuse_not_finite(self) -> None:
-        for index in _chunks(np.arange(len(self)), self.shape):
+        for part in _chunks(range(len(self)), self.shape):
+            index = np.arange(part.start, part.stop)
             # A float64 beyond float32's range becomes infinite here, as it would for the network.
             with np.errstate(over="ignore"):
                 finite = np.isfinite(self.images(index)).all(axis=(1, 2, 3))
@@ -76,8 +77,8 @@ def channel_statistics(source: Source, most: int = 10_000) -> tuple[tuple[float,
     # Sums of differences from one pixel lose no digits to a large mean, and are exactly 0 for a constant channel.
     origin = source.images(used[:1])[:, :, :1, :1].astype(np.float64)
     total, squares = np.zeros(source.shape[0]), np.zeros(source.shape[0])
-    for index in _chunks(used, source.shape):
-        difference = source.images(index) - origin
+    for part in _chunks(range(len(used)), source.shape):
+        difference = source.images(used[part.start : part.stop]) - origin
         total += difference.sum(axis=(0, 2, 3))
         squares += np.einsum("nchw,nchw->c", difference, difference)
     pixels = len(used) * source.shape[1] * source.shape[2]
@@ -129,7 +130,7 @@ def _channels_first(images: NDArray[Any], layout: Layout | None) -> NDArray[Any]
     return np.moveaxis(images, places[fitting[0]], 1)
 
 
-def _chunks(index: NDArray[np.int64], shape: tuple[int, int, int]) -> Iterator[NDArray[np.int64]]:
+def _chunks(whole: range, shape: tuple[int, int, int]) -> Iterator[range]:
     size = max(1, CHUNK_BYTES // (8 * int(np.prod(shape))))
-    for start in range(0, len(index), size):
-        yield index[start : start + size]
+    for start in range(0, len(whole), size):
+        yield whole[start : start + size]
