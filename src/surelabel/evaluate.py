@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from surelabel import metrics
 from surelabel.config import Run
-from surelabel.data.source import UNLABELLED, Source
+from surelabel.data.source import UNLABELLED, Source, in_batches
 from surelabel.errors import UserError
 from surelabel.network import Network
 from surelabel.projection import Projection
@@ -30,10 +30,7 @@ def predict(network: Network, source: Source, index: NDArray[np.int64], batch: i
     training = network.training
     network.eval()
     draws = generator(0, "evaluation")
-    parts = [
-        network.predict(torch.from_numpy(source.images(index[start : start + batch])).to(device), draws)
-        for start in range(0, len(index), batch)
-    ]
+    parts = [network.predict(torch.from_numpy(images).to(device), draws) for images in in_batches(source, index, batch)]
     network.train(training)
     stds = [part.std.cpu() for part in parts if part.std is not None]
     prediction = Prediction(torch.cat([part.probs.cpu() for part in parts]), torch.cat(stds) if stds else None)
@@ -51,8 +48,7 @@ def remember(network: Network, source: Source, labelled: NDArray[np.int64], batc
     training = network.training
     network.eval()
     parts = [
-        network(torch.from_numpy(source.images(labelled[start : start + batch])).to(device)).outputs[:, -1]
-        for start in range(0, len(labelled), batch)
+        network(torch.from_numpy(images).to(device)).outputs[:, -1] for images in in_batches(source, labelled, batch)
     ]
     network.train(training)
     network.head.remember(torch.cat(parts), torch.from_numpy(source.labels[labelled]).to(device))

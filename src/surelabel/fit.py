@@ -11,7 +11,6 @@ from rich.console import Console
 from surelabel import build, datasets, evaluate
 from surelabel.bound import Bound, bound
 from surelabel.config import Run
-from surelabel.data.folder import FolderSource
 from surelabel.data.source import DataSet, Source
 from surelabel.display import Display, show_result, skipped_in_words
 from surelabel.errors import UserError
@@ -115,9 +114,9 @@ def _stored(asked: Run, folder: RunFolder, console: Console) -> Run:
 
 
 def show_found(data: DataSet, console: Console) -> None:
-    """Say what was left out of a folder, and why: nothing is passed over in silence."""
+    """Say what was left out of a folder or of shards, and why: nothing is passed over in silence."""
     for source in (data.train, data.test):
-        skipped = source.skipped if isinstance(source, FolderSource) else ()
+        skipped = getattr(source, "skipped", ())
         if skipped:
             console.print(skipped_in_words(skipped), markup=False, soft_wrap=True)
 

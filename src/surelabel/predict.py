@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from surelabel import datasets
+from surelabel.data import shards
 from surelabel.data.folder import FilesSkipped, FolderSource, load_unlabelled
 from surelabel.data.source import Source
 from surelabel.errors import UserError
@@ -44,14 +45,14 @@ def predict_to_csv(run: str | Path, data: str, data_dir: str | None, out: Path) 
         lines.writerow(["sample", "class", *columns])
         for name, which, row in zip(names, number.tolist(), figures, strict=True):
             lines.writerow([_cell(name), _cell(task.classes[which]), *(f"{figure:.6f}" for figure in row)])
-    return len(source), source.skipped if isinstance(source, FolderSource) else ()
+    return len(source), getattr(source, "skipped", ())
 
 
 def _source(data: str, data_dir: str | None, task: Task) -> Source:
     """All images of a folder, brought to the network's shape; of anything else the test set, or what there is."""
-    if data not in datasets.NAMED and Path(data).is_dir():
+    if data not in datasets.NAMED and Path(data).is_dir() and not shards.are_in(Path(data)):
         return load_unlabelled(data, task.classes, task.shape)
-    found = datasets.load(data, data_dir)
+    found = datasets.load(data, data_dir, task.shape)
     return found.train if found.test is None else found.test
 
 

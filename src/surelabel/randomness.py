@@ -55,9 +55,7 @@ def sample_order(seed: int, purpose: str, step: int, batch: int, size: int, run:
     return chosen
 
 
-def _in_pass(
-    seed: int, purpose: str, number: int, places: NDArray[np.int64], size: int, run: int
-) -> NDArray[np.int64]:
+def _in_pass(seed: int, purpose: str, number: int, places: NDArray[np.int64], size: int, run: int) -> NDArray[np.int64]:
     if run > 1 and size > WINDOW:
         return _by_runs(seed, purpose, number, places, size, run)
     if size > MOST_STORED:
@@ -66,9 +64,7 @@ def _in_pass(
     return order(seed, purpose, size, number)[places]
 
 
-def _by_runs(
-    seed: int, purpose: str, number: int, places: NDArray[np.int64], size: int, run: int
-) -> NDArray[np.int64]:
+def _by_runs(seed: int, purpose: str, number: int, places: NDArray[np.int64], size: int, run: int) -> NDArray[np.int64]:
     """The runs in random order, then all samples of a window of runs in random order.
 
     The ring of samples is cut into runs at another point in each pass, so that no two neighbours stay together and

@@ -88,8 +88,8 @@ def channel_statistics(source: Source, most: int = 10_000) -> tuple[tuple[float,
     return tuple((origin[0, :, 0, 0] + mean).tolist()), tuple(deviation.tolist())
 
 
-def own_data_set(name: str, train: Source, test: Source | None) -> DataSet:
-    """A data set of the user's own, normalised by its training images, after checking that train and test agree."""
+def own_data_set(name: str, train: Source, test: Source | None, most: int = 10_000) -> DataSet:
+    """A data set of the user's own, normalised by up to `most` training images; train and test must agree."""
     if test is not None:
         if train.shape != test.shape:
             raise UserError(f"training images are {train.shape} but test images {test.shape} (channels, height, width)")
@@ -100,7 +100,7 @@ def own_data_set(name: str, train: Source, test: Source | None) -> DataSet:
         if (test.labels == UNLABELLED).any():
             index = int(np.argmax(test.labels == UNLABELLED))
             raise UserError(f"test sample {index} has no label: label it, or move it to the training samples")
-    offset, scale = channel_statistics(train)
+    offset, scale = channel_statistics(train, most)
     return DataSet(name, train, test, offset, scale)
 
 

@@ -59,8 +59,8 @@ def load(
         raise UserError(f"the size of the images must be at least 1 pixel, not {size}")
     layout = read_layout(folder, None if labels_csv is None else Path(labels_csv))
     names = layout.classes if classes is None else tuple(classes)
-    _refuse_unknown(layout, names)
-    opened = {part: _attempt(read_header, folder, files) for part, files in layout.parts.items()}
+    refuse_unknown(layout, names)
+    opened = {part: attempt(read_header, folder, files) for part, files in layout.parts.items()}
     headers = [header for found, _ in opened.values() for header in found.values()]
     form = _common_form(headers, size)
     _refuse_too_many(len(headers), form, folder)
@@ -82,7 +82,7 @@ def load_unlabelled(folder: str | Path, classes: Sequence[str], shape: tuple[int
     return _source(folder, files, form, {}, tuple(classes), {})
 
 
-def _refuse_unknown(layout: FolderLayout, names: tuple[str, ...]) -> None:
+def refuse_unknown(layout: FolderLayout, names: tuple[str, ...]) -> None:
     known = set(names)
     for part, files in layout.parts.items():
         for file in files:
@@ -93,7 +93,7 @@ def _refuse_unknown(layout: FolderLayout, names: tuple[str, ...]) -> None:
                 raise UserError(f"the test image {file} has no class: give it one, or move it to train")
 
 
-def _attempt(
+def attempt(
     job: Callable[[Path], Result], folder: Path, files: Sequence[str]
 ) -> tuple[dict[str, Result], dict[str, str]]:
     """The result of each file, and the reason for each that had none. Pillow frees the interpreter while it decodes."""
@@ -160,7 +160,7 @@ def _source(
         images[row[path]] = decode(path, form.height, form.width, form.grey)
         return True
 
-    decoded, undecodable = _attempt(fill, folder, files)
+    decoded, undecodable = attempt(fill, folder, files)
     skipped = skipped | undecodable
     if not decoded:
         reasons = "; ".join(f"{file}: {reason}" for file, reason in sorted(skipped.items())[:5])

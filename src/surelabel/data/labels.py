@@ -68,8 +68,7 @@ def _from_numbers(
     for first, values in _parts(given):
         _refuse(given, (values < UNLABELLED) | (values >= len(names)), allowed, first)
     # What nobody can change, such as a mapped file, need not be copied.
-    shared = given.dtype == np.int64 and not given.flags.writeable
-    return (given if shared else given.astype(np.int64)), names
+    return given.astype(np.int64, copy=bool(given.flags.writeable)), names
 
 
 def _parts(given: NDArray[np.generic]) -> Iterator[tuple[int, NDArray[np.float64]]]:
