@@ -193,18 +193,17 @@ def _named(path: Path) -> list[str]:
 
 def _numbers(found: dict[Path, ShardSamples], classes: list[str]) -> dict[Any, int]:
     """The number of each label as written: a class's name, or its number; None for unlabelled."""
-    by_name: dict[Any, int] = {name: index for index, name in enumerate(classes)}
-    by_number: dict[Any, int] = {index: index for index in range(len(classes))}
-    first: dict[type, str] = {}
-    for path, label in ((path, label) for path, one in found.items() for label in dict.fromkeys(one.labels)):
-        if label is not None:
-            first.setdefault(type(label), f"{label!r} in {path.name}")
-            if len(first) > 1:
-                raise UserError(
-                    f"{path.parent}: some samples name their class and others number it "
-                    f"({' but '.join(first.values())}): write all in one way"
-                )
-            if label not in (by_name if isinstance(label, str) else by_number):
-                allowed = f"one of {', '.join(classes[:10])}" if isinstance(label, str) else f"0 to {len(classes) - 1}"
-                raise UserError(f"{path}: a sample has the class {label!r}, not {allowed}")
-    return {None: UNLABELLED} | by_number | by_name
+    written = {label: path for path, one in found.items() for label in dict.fromkeys(one.labels) if label is not None}
+    kinds = {type(label): f"{label!r} in {path.name}" for label, path in written.items()}
+    if len(kinds) > 1:
+        raise UserError(
+            f"{next(iter(found)).parent}: some samples name their class and others number it "
+            f"({' but '.join(kinds.values())}): write all in one way"
+        )
+    numbers: dict[Any, int] = {name: index for index, name in enumerate(classes)}
+    numbers |= {index: index for index in range(len(classes))}
+    for label, path in written.items():
+        if label not in numbers:
+            allowed = f"one of {', '.join(classes[:10])}" if isinstance(label, str) else f"0 to {len(classes) - 1}"
+            raise UserError(f"{path}: a sample has the class {label!r}, not {allowed}")
+    return {None: UNLABELLED} | numbers

@@ -129,16 +129,16 @@ class ShardSource:
 
     def _pass_over(self, number: int, chosen: int, error: Exception) -> None:
         """Let the next sample of the same class stand in for one that cannot be decoded."""
-        self._stand_ins[number] = self._next_of_class(chosen)
-        where = self._where(chosen)
-        if self._stand_ins[number] == number or len(self._stand_ins) > max(FEW_DAMAGED, len(self) // DAMAGED_IN):
+        told = f"{self._where(chosen)} cannot be decoded ({error})"
+        other = self._next_of_class(chosen)
+        self._stand_ins[number] = other
+        if other == number or len(self._stand_ins) > max(FEW_DAMAGED, len(self) // DAMAGED_IN):
+            others = "any other of its class" if other == number else f"{len(self._stand_ins) - 1} others"
             raise UserError(
-                f"{where} cannot be decoded ({error}), and too many others cannot: `surelabel data make-shards` makes "
-                "shards of the images that can"
+                f"{told}, nor can {others}: fetch the shards again, or make them by `surelabel data make-shards`, "
+                "which leaves out such images"
             )
-        warnings.warn(
-            f"{where} cannot be decoded ({error}): another image of the same class stands in for it", stacklevel=2
-        )
+        warnings.warn(f"{told}: another image of the same class stands in for it", stacklevel=2)
 
     def _next_of_class(self, number: int) -> int:
         """The next sample with the same label, going round the end."""

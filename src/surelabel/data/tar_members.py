@@ -93,7 +93,9 @@ def _number(field: bytes, position: int) -> int:
         return int.from_bytes(field[1:], "big")
     digits = field.strip(b" \0")
     if not all(digit in b"01234567" for digit in digits):
-        raise _Damage(f"is damaged: the header at byte {position:,} has {field!r} in place of a number")
+        raise _Damage(
+            f"is no tar archive, or damaged: the header at byte {position:,} has {field!r} in place of a number"
+        )
     return int(digits or b"0", 8)
 
 
