@@ -220,7 +220,8 @@ def test_another_of_the_class_stands_in_for_an_image_that_cannot_be_decoded(tmp_
 
 @pytest.mark.filterwarnings("ignore:.*stands in for it")
 @pytest.mark.parametrize(
-    ("wrong", "count", "message"), [(range(1, 40), 60, r"nor can \d+ others"), ([2], 3, "nor can any other of its class")]
+    ("wrong", "count", "message"),
+    [(range(1, 40), 60, r"nor can \d+ others"), ([2], 3, "nor can any other of its class")],
 )
 def test_too_many_images_that_cannot_be_decoded_end_the_run(tmp_path, wrong, count, message):
     with pytest.raises(UserError, match=message):
