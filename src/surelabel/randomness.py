@@ -34,7 +34,7 @@ _kept_order = lru_cache(maxsize=4)(_order)
 LARGE = 4096
 # Beyond this many samples an order is computed place by place: a stored one would grow with the pool.
 MOST_STORED = 2**17
-# Samples that are read from a slow disk are shuffled within a window of this many, made of short runs from everywhere.
+# Samples that are read from a disk are shuffled within a window of this many, made of short runs from everywhere.
 WINDOW = 2**14
 TURNS = 4
 
@@ -43,8 +43,8 @@ def sample_order(seed: int, purpose: str, step: int, batch: int, size: int, run:
     """Which of `size` samples make up the batch of this step [batch].
 
     Passes over the samples follow one another without a gap, each without replacement and in an order of its own that
-    is a function of (seed, purpose, number of the pass). With `run` above one, samples stay near others of their run
-    of so many neighbours, so that a disk reads mostly forwards.
+    is a function of (seed, purpose, number of the pass). With `run` above one, samples are taken within a window of
+    whole runs of so many neighbours, so that what is read at about the same time lies together.
     """
     positions = np.arange(step * batch, (step + 1) * batch)
     passes, places = np.divmod(positions, size)

@@ -98,9 +98,10 @@ def test_files_that_cannot_be_decoded_whole_are_left_out_with_the_reason(tmp_pat
     write(tmp_path / "in", {f"cat/{n}.png": picture(n, (50, 50)) for n in range(4)} | {"cat/notes.txt": b"notes"})
     half = tmp_path / "in/cat/1.png"
     half.write_bytes(half.read_bytes()[:-2000])
+    (tmp_path / "in/cat/nowhere.png").symlink_to(tmp_path / "absent.png")
     counts, skipped = make(tmp_path / "in", tmp_path / "out")
     assert counts == {"train": 3}
-    assert [name for name, _ in skipped] == ["cat/1.png", "cat/notes.txt"]
+    assert [name for name, _ in skipped] == ["cat/1.png", "cat/notes.txt", "cat/nowhere.png"]
     assert "truncated" in skipped[0][1]
 
 

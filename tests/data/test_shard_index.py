@@ -95,7 +95,8 @@ def test_an_index_that_leads_astray_is_made_anew_though_its_checksum_is_right(tm
 
 
 @pytest.mark.parametrize(
-    "change", [{"classes": [1, 2]}, {"height": "4"}, {"counts": {"train": -5}}, {"counts": [1]}, {"skipped": {}}]
+    "change",
+    [{"classes": [1, 2]}, {"height": "4"}, {"counts": {"train": -5}}, {"counts": [1]}, {"skipped": {}}, {"alike": "4"}],
 )
 def test_an_index_with_a_wrong_head_is_made_anew(tmp_path, change):
     folder = write(tmp_path / "s", TWO, ["cat", "dog"])

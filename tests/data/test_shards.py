@@ -168,7 +168,7 @@ def test_training_on_shards_has_the_losses_of_the_same_images_in_memory(tiny, so
     assert losses(run, data) == losses(run, own_data_set("memory", images, None))
 
 
-def test_a_pass_takes_every_image_once_mostly_forwards(some, monkeypatch):
+def test_a_pass_takes_every_image_once_from_few_runs_at_a_time(some, monkeypatch):
     monkeypatch.setattr(randomness, "WINDOW", 64)
     data = shards.load(some)
     loader = Loader(data.train, np.arange(6), 0, 2, 5, torch.device("cpu"), *(lambda images, draws: images,) * 3)
@@ -206,6 +206,7 @@ def damaged(tmp_path, wrong, count=60):
     return write(tmp_path / "damaged", {"a.tar": contents})
 
 
+@pytest.mark.filterwarnings("ignore:.*stands in for it")
 def test_another_of_the_class_stands_in_for_an_image_that_cannot_be_decoded(tmp_path):
     with pytest.warns(UserWarning, match=r"a\.tar, 0007\.png cannot be decoded") as told:
         source = shards.load(damaged(tmp_path, [7, 13, 59])).train

@@ -74,7 +74,7 @@ def _plan(folder: Path, layout: FolderLayout, size_mb: int, seed: int) -> Iterat
         number, first, size = 0, 0, 0
         for place, file in enumerate(order):
             # The image and its class, each with a header, in whole blocks.
-            size += -(-(folder / file).stat().st_size // BLOCK) * BLOCK + 3 * BLOCK
+            size += -(-_state(folder / file)[0] // BLOCK) * BLOCK + 3 * BLOCK
             if size >= size_mb * 2**20 or place + 1 == len(order):
                 yield Shard(f"{part}-{number:06}.tar", order[first : place + 1], first)
                 number, first, size = number + 1, place + 1, 0
@@ -85,10 +85,17 @@ def _digest(folder: Path, plan: list[Shard], layout: FolderLayout) -> str:
     held = blake2b(digest_size=16)
     for shard in plan:
         for file in shard.files:
-            found = (folder / file).stat()
-            told = [shard.name, file, layout.class_of.get(file), found.st_size, found.st_mtime_ns]
-            held.update(json.dumps(told).encode())
+            held.update(json.dumps([shard.name, file, layout.class_of.get(file), *_state(folder / file)]).encode())
     return held.hexdigest()
+
+
+def _state(path: Path) -> tuple[int, int]:
+    """The size and date of a file; zeros for a link to nowhere, which will be left out with its reason."""
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_size, found.st_mtime_ns
 
 
 def _begun(out: Path, plan: str) -> Skipped:

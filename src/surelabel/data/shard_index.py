@@ -57,7 +57,7 @@ def read_index(folder: Path, parts: dict[str, list[Path]]) -> ShardIndex:
     files = _files(folder, parts)
     places = (folder / NAME, _cache() / f"{blake2b(str(folder.resolve()).encode(), digest_size=16).hexdigest()}.index")
     for place in places:
-        if (found := _stored(place, files)) is not None:
+        if (found := _stored(place, files, set(parts))) is not None:
             return found
     head, rows = _made(folder, parts, files)
     for last, place in enumerate(places):
@@ -67,7 +67,7 @@ def read_index(folder: Path, parts: dict[str, list[Path]]) -> ShardIndex:
             if last:
                 raise
             continue
-        if (found := _stored(place, files)) is not None:
+        if (found := _stored(place, files, set(parts))) is not None:
             return found
     raise UserError(f"the shards in {folder} change while they are read: wait until they are complete")
 
@@ -85,7 +85,7 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "surelabel" / "shards"
 
 
-def _stored(place: Path, files: list[list[Any]]) -> ShardIndex | None:
+def _stored(place: Path, files: list[list[Any]], parts: set[str]) -> ShardIndex | None:
     """The index in this file, if it is whole and of these shards; whatever else is there is made anew."""
     try:
         with place.open("rb") as file:
@@ -97,7 +97,8 @@ def _stored(place: Path, files: list[list[Any]]) -> ShardIndex | None:
             return None
         shape = (COLUMNS, sum(head.counts.values()))
         rows = np.asarray(np.memmap(place, np.int64, "r", start, shape))
-        return ShardIndex(head, rows) if _checksum(rows) == head.checksum and _sound(head, rows) else None
+        whole = head.counts.keys() == head.skipped.keys() == parts and _checksum(rows) == head.checksum
+        return ShardIndex(head, rows) if whole and _sound(head, rows) else None
     except (OSError, ValueError, TypeError, AttributeError, RecursionError, OverflowError):
         return None
 
@@ -106,13 +107,14 @@ def _sound(head: Head, rows: NDArray[np.int64]) -> bool:
     """Whether nothing in it leads astray, as what somebody else has written might."""
     least, most = rows.min(axis=1).tolist(), rows.max(axis=1).tolist()
     ranges = [len(head.files) - 1, max(size for _, size, _ in head.files), MOST_IMAGE_BYTES, len(head.classes) - 1]
-    texts = [*head.classes, *(text for listed in head.skipped.values() for pair in listed for text in pair)]
+    pairs = [pair for listed in head.skipped.values() for pair in listed]
+    texts = [*head.classes, *(text for name, why in pairs for text in (name, why))]
+    numbers = (head.height, head.width, head.alike, *head.counts.values())
     return (
         all(low >= floor for low, floor in zip(least, (0, 0, 1, UNLABELLED), strict=True))
         and all(high <= limit for high, limit in zip(most, ranges, strict=True))
         and all(isinstance(text, str) for text in texts)
-        and all(type(number) is int and number > 0 for number in (head.height, head.width, *head.counts.values()))
-        and head.counts.keys() == head.skipped.keys()
+        and all(type(number) is int and number > 0 for number in numbers)
     )
 
 

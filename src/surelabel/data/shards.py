@@ -22,7 +22,7 @@ from surelabel.errors import UserError
 # What the name of a test shard begins with.
 TEST = ("test", "val")
 UNFINISHED = ".unfinished.json"
-# Short enough that shards sorted by class still mix, long enough for a disk to read some megabytes at a time.
+# Neighbours read at about the same time: few enough that shards sorted by class still mix, enough for read-ahead.
 RUN = 32
 GROUP = 8
 MOST_AHEAD = 4
@@ -152,7 +152,8 @@ class ShardSource:
     def _where(self, number: int) -> str:
         shard, offset = self._rows[:2, number].tolist()
         path = self._files[shard][0]
-        return f"{path}, {next(member.name for member in read_members(path) if member.offset == offset)}"
+        names = (member.name for member in read_members(path) if member.offset == offset)
+        return f"{path}, {next(names, f'byte {offset}')}"
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process, which has threads of its own."""
@@ -166,9 +167,10 @@ def _workers() -> int:
 
 def are_in(folder: Path) -> bool:
     """Whether a folder holds tar shards: archives, and no images, tables or folders beside them."""
-    if not folder.is_dir():
+    try:
+        entries = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
+    except OSError:  # which whoever reads it as a folder of images will tell of
         return False
-    entries = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
     images = (entry.is_dir() or entry.suffix.lower() in SUFFIXES or entry.name == "labels.csv" for entry in entries)
     return any(entry.suffix == ".tar" for entry in entries) and not any(images)
 
