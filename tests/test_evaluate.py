@@ -6,6 +6,7 @@ import torch
 
 from surelabel import build, evaluate
 from surelabel.evaluate import NotFinite, fixed_part, known, predict, some
+from surelabel.randomness import generator
 
 
 @pytest.fixture
@@ -55,3 +56,12 @@ def test_what_is_remembered_of_the_labels_is_each_image_with_its_class(tiny, dig
             for i, support in of.items():
                 votes[digits_data.train.labels[i]] += (torch.cosine_similarity(z, support, dim=0) / 0.1).exp()
             torch.testing.assert_close(row, votes / votes.sum(), rtol=1e-4, atol=1e-6)
+
+
+def test_a_part_is_the_start_of_a_shuffle_and_costs_no_memory_where_the_set_is_large(digits_data):
+    test = digits_data.test
+    assert np.array_equal(fixed_part(test, 50), np.sort(generator(0, "test part").permutation(known(test))[:50]))
+    assert np.array_equal(some(test, 10**6), np.arange(len(test)))
+    drawn = some(range(10**10), 64)
+    assert len(set(drawn.tolist())) == 64
+    assert np.ptp(drawn) > 10**9

@@ -180,7 +180,10 @@ def build_fabric(run: Run) -> Fabric:
 def fingerprint(data: DataSet) -> str:
     """A short hash of the training data: all labels, and a hundred samples spread over it."""
     sample = np.linspace(0, len(data.train) - 1, 100, dtype=np.int64)
-    held = blake2b(data.train.labels.tobytes(), digest_size=8)
+    held = blake2b(digest_size=8)
+    # Part by part, since the labels may be mapped from a file larger than the memory.
+    for start in range(0, len(data.train), 2**16):
+        held.update(data.train.labels[start : start + 2**16].tobytes())
     held.update(data.train.images(sample).tobytes())
     return held.hexdigest()
 

@@ -179,12 +179,29 @@ def _recipes(arguments: list[str]) -> int:
     return 0
 
 
+def _make_shards(arguments: list[str]) -> int:
+    options = _parse("data make-shards", "Turn a folder of images into tar shards, for sets larger than the memory.", [
+        (("folder",), {"metavar": "FOLDER", "help": "a folder with a sub-folder for each class, or a labels.csv"}),
+        (("-o", "--out"), {"required": True, "metavar": "SHARDS", "help": "the folder to write; it must not exist"}),
+        (("--size-mb",), {"type": int, "default": 256, "help": "size of a shard in MiB (default: 256)"}),
+        (("--seed",), {"type": int, "default": 0, "help": "of the shuffle (default: 0)"}),
+    ], arguments)  # fmt: skip
+    from surelabel.data.shard_commands import make_shards
+
+    make_shards(Path(options.folder), Path(options.out), size_mb=options.size_mb, seed=options.seed)
+    return 0
+
+
 def _data(arguments: list[str]) -> int:
+    if arguments[:1] == ["make-shards"]:
+        return _make_shards(arguments[1:])
     from jsonargparse import auto_cli
 
+    from surelabel.data import shard_commands
     from surelabel.phc import commands
 
     named: Any = {
+        "make-shards": shard_commands.make_shards,
         "make-phc": commands.make_phc,
         "audit-phc": commands.audit_phc,
         "phc-pictures": commands.phc_pictures,
@@ -203,7 +220,7 @@ COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "suggest": (_suggest, "which samples to label next, as CSV"),
     "export": (_export, "a run's network as an ONNX file"),
     "recipes": (_recipes, "the settings of the paper's benchmarks"),
-    "data": (_data, "make and check the photonic-crystal data set"),
+    "data": (_data, "make tar shards of images; make and check the photonic-crystal data set"),
 }
 
 

@@ -5,10 +5,15 @@ from pathlib import Path
 
 from surelabel import phc
 from surelabel.config import TABLE_FILES, Table
-from surelabel.data import array_files, cifar, folder, idx, table
+from surelabel.data import array_files, cifar, folder, idx, shards, table
 from surelabel.data.reading import Progress
 from surelabel.data.source import DataSet
 from surelabel.errors import UserError, closest
+
+
+def _imagenet(place: Path) -> DataSet:
+    return shards.load(place, size=224) if shards.are_in(place) else folder.load(place, size=224)
+
 
 # The names that --data takes; each loads from --data-dir.
 NAMED: dict[str, Callable[[str | None], DataSet]] = {
@@ -17,7 +22,7 @@ NAMED: dict[str, Callable[[str | None], DataSet]] = {
     "cifar100": lambda where: cifar.load(where or ".", "cifar100"),
     "mnist": lambda where: idx.load(where, "mnist"),
     "fashion-mnist": lambda where: idx.load(where, "fashion-mnist"),
-    "imagenet": lambda where: folder.load(where or ".", size=224),
+    "imagenet": lambda where: _imagenet(Path(where or ".")),
 }
 
 
@@ -29,12 +34,14 @@ def load(
     label_files: Sequence[str] = (),
     progress: Progress | None = None,
     pixels: int | None = None,
+    shape: tuple[int, int, int] | None = None,
 ) -> DataSet:
-    """The data set of this name, its files in `data_dir`, or the one at this path: a folder, or a .npz, .npy, .csv or
-    .parquet file.
+    """The data set of this name, its files in `data_dir`, or the one at this path: a folder of images or of tar shards,
+    or a .npz, .npy, .csv or .parquet file.
 
     `label_column` and `of_table` say how to read a table. `label_files` name the classes of a folder's files, and
-    `pixels` is their side; reading a folder, which may take a while, tells its progress.
+    `pixels` is their side; reading a folder, which may take a while, tells its progress. Images of shards become
+    `shape`, where given: (channels, height, width).
     """
     path = Path(data) if data_dir is None else Path(data_dir, data)
     if label_files and (data in NAMED or not path.is_dir()):
@@ -42,6 +49,8 @@ def load(
     if data in NAMED:
         return NAMED[data](data_dir)
     if path.is_dir():
+        if shards.are_in(path):
+            return shards.load(path, size=pixels, shape=shape)
         return folder.load(path, pixels, label_files, progress=progress)
     if path.suffix == ".npz" and path.is_file():
         return array_files.load_npz(path)

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from surelabel import metrics
 from surelabel.config import Run
-from surelabel.data.source import UNLABELLED, Source
+from surelabel.data.source import UNLABELLED, Source, in_batches
 from surelabel.errors import UserError
 from surelabel.network import Network
 from surelabel.projection import Projection
-from surelabel.randomness import generator
+from surelabel.randomness import generator, sample_order
 from surelabel.types import Prediction
 
 
@@ -30,10 +30,7 @@ def predict(network: Network, source: Source, index: NDArray[np.int64], batch: i
     training = network.training
     network.eval()
     draws = generator(0, "evaluation")
-    parts = [
-        network.predict(torch.from_numpy(source.images(index[start : start + batch])).to(device), draws)
-        for start in range(0, len(index), batch)
-    ]
+    parts = [network.predict(torch.from_numpy(images).to(device), draws) for images in in_batches(source, index, batch)]
     network.train(training)
     stds = [part.std.cpu() for part in parts if part.std is not None]
     prediction = Prediction(torch.cat([part.probs.cpu() for part in parts]), torch.cat(stds) if stds else None)
@@ -51,8 +48,7 @@ def remember(network: Network, source: Source, labelled: NDArray[np.int64], batc
     training = network.training
     network.eval()
     parts = [
-        network(torch.from_numpy(source.images(labelled[start : start + batch])).to(device)).outputs[:, -1]
-        for start in range(0, len(labelled), batch)
+        network(torch.from_numpy(images).to(device)).outputs[:, -1] for images in in_batches(source, labelled, batch)
     ]
     network.train(training)
     network.head.remember(torch.cat(parts), torch.from_numpy(source.labels[labelled]).to(device))
@@ -65,18 +61,18 @@ def known(source: Source) -> NDArray[np.int64]:
 
 def fixed_part(source: Source, samples: int | None) -> NDArray[np.int64]:
     """The test samples to use at every evaluation: all of them, or a draw that is the same in every run."""
-    return _part(known(source), samples)
+    index = known(source)
+    return index if samples is None or samples >= len(index) else index[_draw(len(index), samples)]
 
 
 def some(source: Source, samples: int) -> NDArray[np.int64]:
     """A fixed draw of samples, labelled or not."""
-    return _part(np.arange(len(source)), samples)
+    return np.arange(len(source)) if samples >= len(source) else _draw(len(source), samples)
 
 
-def _part(index: NDArray[np.int64], samples: int | None) -> NDArray[np.int64]:
-    if samples is None or samples >= len(index):
-        return index
-    return np.sort(generator(0, "test part").permutation(index)[:samples])
+def _draw(size: int, samples: int) -> NDArray[np.int64]:
+    """So many of `size`, sorted: the start of an order of all of them."""
+    return np.sort(sample_order(0, "test part", 0, samples, size))
 
 
 def figures(network: Network, source: Source, index: NDArray[np.int64], batch: int) -> dict[str, float]:

@@ -14,7 +14,7 @@ from surelabel import build, evaluate
 from surelabel.bound import Bound, bound
 from surelabel.config import Run
 from surelabel.data.folder import files_of
-from surelabel.data.source import DataSet, Source
+from surelabel.data.source import DataSet, Source, skipped_of
 from surelabel.data.table import TableSource
 from surelabel.display import (
     PLAIN,
@@ -147,15 +147,16 @@ def _stored(asked: Run, folder: RunFolder, console: Console) -> Run:
 
 
 def show_found(data: DataSet, labelled: NDArray[np.int64], console: Console) -> None:
-    """Say what a folder or a table holds, what was left out of it, and why: nothing is passed over in silence."""
+    """Say what was found, what was left out of it, and why: nothing is passed over in silence."""
     for note in data.train.notes if isinstance(data.train, TableSource) else ():
         console.print(note, **PLAIN)
-    folders = [files_of(source) for source in (data.train, data.test)]
-    if folders[0] is not None:
+    pictures = files_of(data.train)
+    if pictures is not None:
         labels = data.train.labels[labelled]
-        console.print(found_in_words(folders[0].shape, len(data.train), labels, data.classes), **PLAIN)
-    for skipped in (found.skipped for found in dict.fromkeys(folders) if found is not None and found.skipped):
-        console.print(skipped_in_words(skipped), **PLAIN)
+        console.print(found_in_words(pictures.shape, len(data.train), labels, data.classes), **PLAIN)
+    for skipped in dict.fromkeys(skipped_of(source) for source in (data.train, data.test) if source is not None):
+        if skipped:
+            console.print(skipped_in_words(skipped), **PLAIN)
 
 
 def load_network(folder: RunFolder, weights: str = AVERAGED, own: Own = NOTHING) -> Network:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from surelabel import calibration, datasets
 from surelabel.calibration import Calibration, CalibrationFigures, CalibrationReport
-from surelabel.data.folder import files_of, load_labelled, names_of
-from surelabel.data.source import DataSet, Source
+from surelabel.data.folder import load_labelled, names_of
+from surelabel.data.source import DataSet, Source, skipped_of
 from surelabel.errors import UserError
 from surelabel.evaluate import known, predict
 from surelabel.fit import data_of, load_network
@@ -51,7 +51,7 @@ def calibrate_run(
         temperature=fitted.temperature,
         held_out=calibration.cross_fitted(probs, labels, coverage, task.classes),
         rest=_figures(fitted, network, source, rest, batch) if len(rest) else None,
-        skipped=() if (files := files_of(source)) is None else files.skipped,
+        skipped=skipped_of(source),
     )
     return fitted, report
 

@@ -11,8 +11,9 @@ from torch import Tensor
 from surelabel import datasets
 from surelabel.backbones.pretrained import SMALLEST
 from surelabel.config import TABLE_FILES
-from surelabel.data.folder import FilesSkipped, files_of, load_unlabelled
-from surelabel.data.source import Source, image_shape
+from surelabel.data import shards
+from surelabel.data.folder import FilesSkipped, load_unlabelled, names_of
+from surelabel.data.source import Source, image_shape, skipped_of
 from surelabel.data.table import TableSource
 from surelabel.data.table import load_unlabelled as load_unlabelled_table
 from surelabel.errors import UserError
@@ -46,10 +47,8 @@ def predict_to_csv(
         say(note)
     refuse_other_form(source, data, folder)
     prediction = predict(load_network(folder), source, np.arange(len(source)), folder.run().evaluation.batch)
-    files = files_of(source)
-    names = range(len(source)) if files is None else files.paths
-    write_predictions(out, prediction, names, folder.task().classes, calibration)
-    return len(source), () if files is None else files.skipped
+    write_predictions(out, prediction, names_of(source) or range(len(source)), folder.task().classes, calibration)
+    return len(source), skipped_of(source)
 
 
 def write_predictions(
@@ -110,9 +109,9 @@ def _source(data: str, data_dir: str | None, folder: RunFolder) -> Source:
                 f"{folder.path} was trained on a table: give it a file {' or '.join(TABLE_FILES)}, not {data}"
             )
         return load_unlabelled_table(Path(data_dir or ".", data), encoding, task.classes)
-    if data not in datasets.NAMED and Path(data).is_dir():
+    if data not in datasets.NAMED and Path(data).is_dir() and not shards.are_in(Path(data)):
         return as_trained_on(load_unlabelled(data, task.classes, picture_shape(folder)), folder)
-    found = datasets.load(data, data_dir)
+    found = datasets.load(data, data_dir, shape=picture_shape(folder) if len(task.shape) == 3 else None)
     return as_trained_on(found.train if found.test is None else found.test, folder)
 
 

@@ -68,3 +68,18 @@ def test_a_column_of_labels_counts_as_a_list():
 def test_a_wrong_label_is_named_with_its_sample(labels, classes, message):
     with pytest.raises(UserError, match=message):
         number_labels(labels, classes, 3)
+
+
+def test_labels_are_judged_part_by_part_with_the_same_outcome(monkeypatch):
+    monkeypatch.setattr("surelabel.data.labels.PART", 2)
+    assert number_labels([0, 3, 1, -1, 2], None, 5)[1] == ("0", "1", "2", "3")
+    with pytest.raises(UserError, match="sample 4 is 9, outside"):
+        number_labels([0, 1, 0, 1, 9], ["a", "b"], 5)
+
+
+def test_a_mapped_file_of_labels_is_not_copied_and_what_may_change_is(tmp_path):
+    np.save(tmp_path / "labels.npy", np.array([0, 1, -1]))
+    mapped = np.load(tmp_path / "labels.npy", mmap_mode="r")
+    assert np.shares_memory(number_labels(mapped, None, 3)[0], mapped)
+    mine = np.array([0, 1, -1])
+    assert not np.shares_memory(number_labels(mine, None, 3)[0], mine)

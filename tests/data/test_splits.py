@@ -166,3 +166,11 @@ def test_all_is_read():
 def test_what_is_no_number_of_labels_is_refused(text):
     with pytest.raises(UserError, match="labels: "):
         parse_labels(text)
+
+
+@given(labelled_sets(), SEEDS)
+def test_labels_searched_part_by_part_give_the_same_draw(labels, seed):
+    whole = draw_labelled(*labels, Fraction(1, 2), seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("surelabel.data.splits.PART", 3)
+        assert np.array_equal(draw_labelled(*labels, Fraction(1, 2), seed), whole)

@@ -23,7 +23,7 @@ KEYS = {
 
 
 def load_npy(path: str | Path, layout: Layout | None = None) -> DataSet:
-    """Images from NAME.npy, memory-mapped; labels from NAME.labels.npy where that exists."""
+    """Images from NAME.npy, memory-mapped; labels from NAME.labels.npy where that exists, mapped if they are int64."""
     path = Path(path)
     with _reading(path):
         images = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -31,7 +31,7 @@ def load_npy(path: str | Path, layout: Layout | None = None) -> DataSet:
     labels = None
     if labels_path.exists():
         with _reading(labels_path):
-            labels = np.load(labels_path, allow_pickle=False)
+            labels = np.load(labels_path, mmap_mode="r", allow_pickle=False)
     with _about(path):
         return own_data_set(path.stem, ArraySource(images, labels, layout=layout), None)
 

@@ -53,7 +53,8 @@ class SampleSource:
         return np.ascontiguousarray(chosen, dtype=np.float32)
 
     def _refuse_not_finite(self) -> None:
-        for index in _chunks(np.arange(len(self)), self.shape):
+        for part in _chunks(range(len(self)), self.shape):
+            index = np.arange(part.start, part.stop)
             # A float64 beyond float32's range becomes infinite here, as it would for the network.
             with np.errstate(over="ignore"):
                 finite = np.isfinite(self.images(index)).reshape(len(index), -1).all(axis=1)
@@ -92,8 +93,8 @@ def channel_statistics(source: Source, most: int = 10_000) -> tuple[tuple[float,
     origin = source.images(used[:1])[(slice(None), slice(None), *[slice(1)] * within)].astype(np.float64)
     axes = "nc" + "hwdefg"[:within]
     total, squares = np.zeros(source.shape[0]), np.zeros(source.shape[0])
-    for index in _chunks(used, source.shape):
-        difference = source.images(index) - origin
+    for part in _chunks(range(len(used)), source.shape):
+        difference = source.images(used[part.start : part.stop]) - origin
         total += difference.sum(axis=(0, *range(2, difference.ndim)))
         squares += np.einsum(f"{axes},{axes}->c", difference, difference)
     pixels = len(used) * int(np.prod(source.shape[1:]))
@@ -103,8 +104,8 @@ def channel_statistics(source: Source, most: int = 10_000) -> tuple[tuple[float,
     return tuple((origin.reshape(-1) + mean).tolist()), tuple(deviation.tolist())
 
 
-def own_data_set(name: str, train: Source, test: Source | None) -> DataSet:
-    """A data set of the user's own, normalised by its training samples, after checking that train and test agree."""
+def own_data_set(name: str, train: Source, test: Source | None, most: int = 10_000) -> DataSet:
+    """A data set of the user's own, normalised by up to `most` training samples; train and test must agree."""
     if test is not None:
         if train.shape != test.shape:
             raise UserError(
@@ -118,7 +119,7 @@ def own_data_set(name: str, train: Source, test: Source | None) -> DataSet:
         if (test.labels == UNLABELLED).any():
             index = int(np.argmax(test.labels == UNLABELLED))
             raise UserError(f"test sample {index} has no label: label it, or move it to the training samples")
-    offset, scale = channel_statistics(train)
+    offset, scale = channel_statistics(train, most)
     return DataSet(name, train, test, offset, scale)
 
 
@@ -148,7 +149,7 @@ def _channels_first(images: NDArray[Any], layout: Layout | None) -> NDArray[Any]
     return np.moveaxis(images, places[fitting[0]], 1)
 
 
-def _chunks(index: NDArray[np.int64], shape: tuple[int, ...]) -> Iterator[NDArray[np.int64]]:
+def _chunks(whole: range, shape: tuple[int, ...]) -> Iterator[range]:
     size = max(1, CHUNK_BYTES // (8 * int(np.prod(shape))))
-    for start in range(0, len(index), size):
-        yield index[start : start + size]
+    for start in range(0, len(whole), size):
+        yield whole[start : start + size]

@@ -83,7 +83,7 @@ def load(
         raise UserError(f"the size of the images must be at least 1 pixel, not {size}")
     layout = read_layout(folder, [Path(file) for file in label_files])
     names = layout.classes if classes is None else tuple(classes)
-    _refuse_unknown(layout, names)
+    refuse_unknown(layout, names)
     everything = [file for files in layout.parts.values() for file in files]
     pictures = decoded(folder, everything, size, progress)
     sources = {part: _source(pictures, files, layout.class_of, names, folder) for part, files in layout.parts.items()}
@@ -106,7 +106,7 @@ def load_labelled(folder: str | Path, classes: Sequence[str], shape: tuple[int, 
     """The labelled images of a folder, of its test part if it has one, as (channels, height, width) = `shape`."""
     folder = Path(folder)
     layout = read_layout(folder)
-    _refuse_unknown(layout, tuple(classes))
+    refuse_unknown(layout, tuple(classes))
     files = [file for file in layout.parts.get("test", layout.parts["train"]) if file in layout.class_of]
     if not files:
         raise UserError(
@@ -116,7 +116,7 @@ def load_labelled(folder: str | Path, classes: Sequence[str], shape: tuple[int, 
     return _source(pictures, files, layout.class_of, tuple(classes), folder)
 
 
-def _refuse_unknown(layout: FolderLayout, names: tuple[str, ...]) -> None:
+def refuse_unknown(layout: FolderLayout, names: tuple[str, ...]) -> None:
     known = set(names)
     for part, files in layout.parts.items():
         for file in files:

@@ -1,9 +1,11 @@
-"""One image file, of any mode that Pillow reads, as 8-bit pixels of a given size."""
+"""One image, from a file or out of an archive, of any mode that Pillow reads, as 8-bit pixels of a given size."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from os import SEEK_END
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +27,9 @@ class Header:
     grey: bool
 
 
-def read_header(path: Path) -> Header:
+def read_header(file: Path | IO[bytes]) -> Header:
     """Raises for what is no image, or one too large; any exception means that the file cannot be used."""
-    with _opened(path) as image:
+    with _opened(file) as image:
         width, height = image.size
         # Pillow turns a TIFF itself; a PNG's orientation may stand behind its pixels, which are not to be decoded here.
         if image.format in ("JPEG", "MPO", "WEBP") and image.getexif().get(ExifTags.Base.Orientation) in SIDEWAYS:
@@ -35,13 +37,13 @@ def read_header(path: Path) -> Header:
         return Header(height, width, grey=image.mode in ("1", "L", "LA") or image.mode.startswith("I"))
 
 
-def decode(path: Path, height: int, width: int, grey: bool) -> NDArray[np.uint8]:
+def decode(file: Path | IO[bytes], height: int, width: int, grey: bool) -> NDArray[np.uint8]:
     """The pixels [C, H, W], upright, without transparency; C = 1 if `grey`, else 3.
 
     An image of another size is scaled until it covers height × width, and what juts out is cut off evenly.
     """
     mode = "L" if grey else "RGB"
-    with _opened(path) as image:
+    with _opened(file) as image:
         ImageOps.exif_transpose(image, in_place=True)
         plain = image if image.mode == mode else _eight_bits(image).convert(mode)
         if plain.size != (width, height):
@@ -51,10 +53,10 @@ def decode(path: Path, height: int, width: int, grey: bool) -> NDArray[np.uint8]
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Image.Image]:
-    if path.stat().st_size == 0:
+def _opened(file: Path | IO[bytes]) -> Iterator[Image.Image]:
+    if (file.stat().st_size if isinstance(file, Path) else file.seek(0, SEEK_END)) == 0:
         raise ValueError("the file is empty")
-    with Image.open(path, formats=FORMATS) as image:
+    with Image.open(file, formats=FORMATS) as image:
         if image.width * image.height > MOST_PIXELS:
             raise ValueError(f"{image.width} × {image.height} pixels are more than {MOST_PIXELS:,}")
         yield image

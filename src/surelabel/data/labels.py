@@ -1,6 +1,6 @@
 """Labels as given, by number or by name, turned into class numbers that can be trusted."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,6 +10,7 @@ from surelabel.errors import UserError
 
 # More is a mistake (an identifier taken for a class), and a name for each would fill the memory.
 MOST_UNNAMED_CLASSES = 65_536
+PART = 2**16
 
 
 def number_labels(
@@ -22,7 +23,7 @@ def number_labels(
     """
     names = None if classes is None else _checked_names(classes)
     if labels is None:
-        return np.full(samples, UNLABELLED, dtype=np.int64), names or ()
+        return np.broadcast_to(np.int64(UNLABELLED), samples), names or ()
     given = np.asarray(labels)
     if given.shape == (samples, 1):
         given = given[:, 0]
@@ -54,17 +55,31 @@ def _from_numbers(
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     if given.dtype.kind not in "iubf":
         raise UserError(f"labels must be whole numbers or names, not of type {given.dtype}")
-    # Judged before the cast to int64, which would turn an unsigned 2**64 - 1 into -1.
-    values = given.astype(np.float64)
-    _refuse(given, ~np.isfinite(values) | (values != np.floor(values)), "which is no whole number")
     if names is None:
-        _refuse(given, values >= MOST_UNNAMED_CLASSES, "too large for a class number: number the classes from 0")
-        names = tuple(str(number) for number in range(int(values.max()) + 1))
+        largest = -1
+        for first, values in _parts(given):
+            too_large = values >= MOST_UNNAMED_CLASSES
+            _refuse(given, too_large, "too large for a class number: number the classes from 0", first)
+            largest = max(largest, int(values.max()))
+        names = tuple(str(number) for number in range(largest + 1))
     allowed = (
         f"outside 0 to {len(names) - 1} (and {UNLABELLED} for unlabelled)" if names else "but no classes are given"
     )
-    _refuse(given, (values < UNLABELLED) | (values >= len(names)), allowed)
-    return given.astype(np.int64), names
+    for first, values in _parts(given):
+        _refuse(given, (values < UNLABELLED) | (values >= len(names)), allowed, first)
+    # What nobody can change, such as a mapped file, need not be copied.
+    return given.astype(np.int64, copy=bool(given.flags.writeable)), names
+
+
+def _parts(given: NDArray[np.generic]) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """The labels part by part, as a mapped file may be larger than the memory, each with the number of its first.
+
+    As floats, since a cast to int64 would turn an unsigned 2**64 - 1 into -1.
+    """
+    for first in range(0, len(given), PART):
+        values = given[first : first + PART].astype(np.float64)
+        _refuse(given, ~np.isfinite(values) | (values != np.floor(values)), "which is no whole number", first)
+        yield first, values
 
 
 def _from_names(given: NDArray[np.generic], names: tuple[str, ...] | None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -80,7 +95,8 @@ def _from_names(given: NDArray[np.generic], names: tuple[str, ...] | None) -> tu
     return result, names
 
 
-def _refuse(given: NDArray[np.generic], wrong: NDArray[np.bool_], why: str) -> None:
+def _refuse(given: NDArray[np.generic], wrong: NDArray[np.bool_], why: str, first: int = 0) -> None:
+    """Raise where one of the labels from number `first` on is wrong."""
     if wrong.any():
-        index = int(np.argmax(wrong))
+        index = first + int(np.argmax(wrong))
         raise UserError(f"the label of sample {index} is {given[index].item()!r}, {why}")

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surelabel.data.source import Source
+from surelabel.data.source import Source, Streamed, expect
 from surelabel.data.views import View
 from surelabel.randomness import sample_order, uniforms
 from surelabel.share import ALONE, Share
@@ -36,23 +36,37 @@ class Loader:
     def __call__(self, step: int) -> Batch:
         """The batch of this step."""
         here = Step(seed=self.seed, step=step, share=self.share)
-        order = sample_order(self.seed, "labelled order", step, self.batch, len(self.labelled))
-        index = self.labelled[order[self.share.rows(self.batch)]]
-        labels = torch.from_numpy(self.source.labels[index]).to(self.device)
-        labelled = seen(fetch(self.source, index, self.device), self.labelled_view, "labelled view", here)
+        drawn = self._drawn(step)
+        images = [fetch(self.source, index, self.device) for index in drawn]
+        labels = [torch.from_numpy(self.source.labels[index]).to(self.device) for index in drawn]
+        if isinstance(self.source, Streamed):
+            expect(self.source, *self._drawn(step + 1))
+        labelled = seen(images[0], self.labelled_view, "labelled view", here)
         if self.weak_view is None or self.strong_view is None:
-            return Batch(labelled, labels, **vars(here))
-        pool = self.batch * self.ratio
-        index = sample_order(self.seed, "unlabelled order", step, pool, len(self.source))[self.share.rows(pool)]
-        images = fetch(self.source, index, self.device)
+            return Batch(labelled, labels[0], **vars(here))
         return Batch(
             labelled,
-            labels,
-            seen(images, self.weak_view, "weak view", here),
-            seen(images, self.strong_view, "strong view", here),
-            torch.from_numpy(self.source.labels[index]).to(self.device),
+            labels[0],
+            seen(images[1], self.weak_view, "weak view", here),
+            seen(images[1], self.strong_view, "strong view", here),
+            labels[1],
             **vars(here),
         )
+
+    def _drawn(self, step: int) -> list[NDArray[np.int64]]:
+        """This process's labelled samples of a step and, where there are views for them, its unlabelled ones."""
+        order = sample_order(self.seed, "labelled order", step, self.batch, len(self.labelled))
+        labelled = self.labelled[order[self.share.rows(self.batch)]]
+        if self.weak_view is None or self.strong_view is None:
+            return [labelled]
+        pool = self.batch * self.ratio
+        return [labelled, pool_order(self.source, self.seed, step, pool)[self.share.rows(pool)]]
+
+
+def pool_order(source: Source, seed: int, step: int, batch: int) -> NDArray[np.int64]:
+    """The unlabelled samples of a step."""
+    run = source.run if isinstance(source, Streamed) else 1
+    return sample_order(seed, "unlabelled order", step, batch, len(source), run)
 
 
 def fetch(source: Source, index: NDArray[np.int64], device: torch.device) -> Tensor:

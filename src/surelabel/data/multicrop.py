@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from surelabel.data.loader import fetch, seen
-from surelabel.data.source import Source
+from surelabel.data.loader import fetch, pool_order, seen
+from surelabel.data.source import Source, Streamed, expect
 from surelabel.data.views import View
 from surelabel.randomness import generator, sample_order
 from surelabel.share import ALONE, Share
@@ -39,12 +39,10 @@ class MultiCropLoader:
     def __call__(self, step: int) -> Crops:
         """The batch of this step."""
         here = Step(seed=self.seed, step=step, share=self.share)
-        index = self._support(step)
-        index = index[self.share.rows(len(index))]
-        order = sample_order(self.seed, "unlabelled order", step, self.batch, len(self.source))
-        pool = order[self.share.rows(self.batch)]
-        images = fetch(self.source, pool, self.device)
-        support = fetch(self.source, index, self.device)
+        index, pool = self._drawn(step)
+        support, images = (fetch(self.source, drawn, self.device) for drawn in (index, pool))
+        if isinstance(self.source, Streamed):
+            expect(self.source, *self._drawn(step + 1))
         labels = np.tile(self.source.labels[index], self.support_views)
         return Crops(
             seen(support, self.support_view, "support view", here, self.support_views),
@@ -55,6 +53,12 @@ class MultiCropLoader:
             len(index),
             **vars(here),
         )
+
+    def _drawn(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """This process's part of a step's support and of its unlabelled samples."""
+        support = self._support(step)
+        pool = pool_order(self.source, self.seed, step, self.batch)
+        return support[self.share.rows(len(support))], pool[self.share.rows(self.batch)]
 
     def _support(self, step: int) -> NDArray[np.int64]:
         """As many labelled images of each class: in turn, or, where a class has too few labels, with replacement."""

@@ -1,7 +1,8 @@
 """What a data source is: a length, class names, samples by index, labels. Everything else is built on these."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,31 @@ class Source(Protocol):
         """The samples at these indices [n, *shape], uint8 in 0..255 or float32, as a new array."""
 
 
+@runtime_checkable
+class Streamed(Protocol):
+    """A source that reads from a disk: best in runs of so many neighbours, and told in time what comes next."""
+
+    run: int
+
+    def expect(self, index: NDArray[np.int64]) -> None:
+        """Begin to read these images: `images` will be asked for the same indices soon."""
+
+
+def expect(source: Source, *indices: NDArray[np.int64]) -> None:
+    """Tell a source that can use it what will be asked for next."""
+    if isinstance(source, Streamed):
+        for index in indices:
+            source.expect(index)
+
+
+def in_batches(source: Source, index: NDArray[np.int64], batch: int) -> Iterator[Images]:
+    """These images, so many at a time, the next ones being read while these are used."""
+    for start in range(0, len(index), batch):
+        images = source.images(index[start : start + batch])
+        expect(source, index[start + batch : start + 2 * batch])
+        yield images
+
+
 @dataclass(frozen=True)
 class DataSet:
     """A training source, an optional test source with labels, and what a network and the views need to know of them.
@@ -59,3 +85,11 @@ class DataSet:
     @property
     def classes(self) -> tuple[str, ...]:
         return self.train.classes
+
+
+def skipped_of(source: Source) -> tuple[tuple[str, str], ...]:
+    """The files that were left out of a source, or of what it is a part of, each with the reason."""
+    while (whole := getattr(source, "whole", None)) is not None:
+        source = whole
+    skipped: tuple[tuple[str, str], ...] = getattr(source, "skipped", ())
+    return skipped

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from surelabel.errors import UserError
 from surelabel.randomness import generator
 
+PART = 2**16
 LabelCount = int | Fraction | Literal["all"]
 """How many labels: a number over all classes, a share of each class (exact, as 29 % of 100 must be 29), or all."""
 
@@ -44,7 +45,9 @@ def draw_labelled(
     share is of each class, rounded down, and at least one; of `class_counts` where these are given. A larger request
     with the same seed contains the smaller. `names` of the classes make errors easier to read.
     """
-    labelled = np.flatnonzero(labels >= 0)
+    # Part by part: of a large pool mapped from a file, few samples may have labels.
+    starts = range(0, max(1, len(labels)), PART)
+    labelled = np.concatenate([start + np.flatnonzero(labels[start : start + PART] >= 0) for start in starts])
     if not len(labelled):
         raise UserError("no training sample has a label: at least one of each class is needed")
     if request == "all":

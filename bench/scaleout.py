@@ -1,0 +1,137 @@
+"""FixMatch steps by two processes of one thread each, joined by gloo, over twice what one such process does.
+
+The processes stay and take turns (one, two, two, one, ...), so that the machine's other load is on both alike. Both
+work on the same global batch: of two, each has half of it.
+"""
+
+import tempfile
+import time
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import multiprocessing, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from bench.step import RUN, noise_data
+from bench.timing import Row, Timings, interleaved
+from surelabel import build
+from surelabel.config import Run
+from surelabel.recipes import recipe
+from surelabel.share import Share
+from surelabel.train import advance
+
+LAPTOP = replace(recipe("fixmatch", "cifar10", 250), device="cpu", threads=1)
+# Name, run, and steps in a turn.
+SIZES = (("WRN-10-2", LAPTOP, 8), ("WRN-28-2", replace(RUN, threads=1), 1))
+ROUNDS = 7
+
+
+def run() -> list[Row]:
+    return [row for name, settings, steps in SIZES for row in _rows(name, settings, steps)]
+
+
+def _rows(name: str, settings: Run, steps: int) -> list[Row]:
+    half = replace(settings, batch=replace(settings.batch, labelled=settings.batch.labelled // 2))
+    with tempfile.TemporaryDirectory() as folder:
+        one, small = _Team(settings, 1, folder), _Team(half, 1, folder)
+        two = _Team(settings, 2, folder)
+        seconds = interleaved(
+            {
+                "one": lambda: one.work("steps", steps),
+                "two": lambda: two.work("steps", steps),
+                "half": lambda: small.work("steps", steps),
+                "sum": lambda: two.work("sum", steps),
+                "any": lambda: two.work("any", steps),
+            },
+            ROUNDS,
+        )
+        parameters = one.parameters
+        for team in (one, two, small):
+            team.end()
+    images = steps * settings.batch.labelled * (1 + settings.batch.ratio)
+    return [
+        Row(f"{name}, one process", images / seconds["one"], "images/s"),
+        Row(f"{name}, two processes", images / seconds["two"], "images/s"),
+        _share(f"{name}, two / twice one", seconds, "two", "at least 0.85"),
+        _work(f"{name}, the same by the processors' time, without waiting", one.seconds, two.seconds),
+        _work(
+            f"{name}, the most there could be so: half the batch alone", one.seconds, [2 * of for of in small.seconds]
+        ),
+        Row(
+            f"{name}, summing {4 * parameters / 1e6:.1f} MB of gradients alone",
+            1000 * seconds["sum"] / steps,
+            "ms a step",
+        ),
+        Row(f"{name}, sharing the stop flag alone", 1000 * seconds["any"] / steps, "ms a step"),
+    ]
+
+
+def _share(what: str, seconds: Timings, name: str, target: str = "") -> Row:
+    """The speed of so many seconds a step by two processes, over twice that of one: 1 is perfect."""
+    of_twice = Timings({"one": seconds.rounds["one"], "twice": [2 * value for value in seconds.rounds[name]]})
+    return replace(of_twice.ratio(what, "one", "twice"), unit="of twice one", target=target)
+
+
+def _work(what: str, one: list[float], two: list[float]) -> Row:
+    ratio = Timings({"one": one[1:], "two": two[1:]}).ratio(what, "one", "two")  # without the untimed first turn
+    return replace(ratio, unit="of twice one")
+
+
+class _Team:
+    """Processes that wait for work. `seconds` are those of all their processors in each turn of steps."""
+
+    def __init__(self, settings: Run, size: int, folder: str) -> None:
+        context = multiprocessing.get_context("spawn")
+        pipes = [context.Pipe() for _ in range(size)]
+        self.pipes = [mine for mine, _ in pipes]
+        self.processes = [
+            context.Process(target=_member, args=(theirs, settings, Share(rank, size), folder), daemon=True)
+            for rank, (_, theirs) in enumerate(pipes)
+        ]
+        for process in self.processes:
+            process.start()
+        self.seconds: list[float] = []
+        self.parameters = max(int(pipe.recv()) for pipe in self.pipes)
+
+    def work(self, what: str, times: int) -> None:
+        for pipe in self.pipes:
+            pipe.send((what, times))
+        used = sum(float(pipe.recv()) for pipe in self.pipes)
+        if what == "steps":
+            self.seconds.append(used)
+
+    def end(self) -> None:
+        for pipe, process in zip(self.pipes, self.processes, strict=True):
+            pipe.send(("end", 0))
+            process.join()
+
+
+def _member(pipe: "Connection[Any, Any]", settings: Run, share: Share, folder: str) -> None:
+    torch.set_num_threads(1)
+    if share.of > 1:
+        dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=share.rank, world_size=share.of)
+    data = noise_data(5000)
+    settings = build.resolve(settings)
+    method = build.build_method(settings, len(data.train))
+    state = build.build_state(settings, build.build_network(settings, build.task_of(data)), method)
+    loader = replace(build.build_loader(settings, data, build.build_split(settings, data)), share=share)
+    model: nn.Module = state.network if share.of == 1 else DistributedDataParallel(state.network)
+    model.train()
+    gradients = torch.zeros(sum(parameter.numel() for parameter in state.network.parameters()))
+    pipe.send(len(gradients))
+    while (message := pipe.recv())[0] != "end":
+        what, times = message
+        start = time.process_time()
+        for _ in range(times):
+            if what == "steps":
+                advance(method, model, state, loader(state.step), torch.autograd.backward)
+            if what == "sum":
+                share.sum(gradients)
+            if what in ("steps", "any"):
+                share.any(0)
+        pipe.send(time.process_time() - start)
+    if share.of > 1:
+        dist.destroy_process_group()
