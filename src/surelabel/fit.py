@@ -158,11 +158,17 @@ def bound_of_run(path: str | Path, variance: float, delta: float) -> Bound:
     return bound(load_network(folder), data.train, folder.labelled(), test, variance, delta)
 
 
-def _data_of(folder: RunFolder) -> tuple[DataSet, Source]:
-    """The data that a run was made with, and its test set."""
+def data_of(folder: RunFolder) -> DataSet:
+    """The data that a run was made with."""
     run = folder.run()
     data = datasets.load(run.data, run.data_dir)
-    if data.test is None:
-        raise UserError(f"{run.data} has no test set to evaluate on")
     folder.refuse_other_data(build.task_of(data), build.fingerprint(data))
+    return data
+
+
+def _data_of(folder: RunFolder) -> tuple[DataSet, Source]:
+    """The data that a run was made with, and its test set."""
+    data = data_of(folder)
+    if data.test is None:
+        raise UserError(f"{folder.run().data} has no test set to evaluate on")
     return data, data.test
