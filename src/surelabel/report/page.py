@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import surelabel
 from surelabel.errors import UserError
 from surelabel.files import atomic_write
-from surelabel.report.recorded import distinct_names
-from surelabel.runfolder import RunFolder
+from surelabel.report.recorded import distinct_names, read_recorded
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -52,14 +51,13 @@ def render(paths: list[Path], sections: Sequence[Section], out: Path) -> tuple[s
     """The page as text, and its notes."""
     environment = _environment()
     _refuse(paths, sections, out)
+    names = distinct_names(paths)
+    recorded = [read_recorded(path) for path in paths]  # all, before the first is predicted with
     from surelabel.report.compare import COLUMNS, beside, comparison, overlaid, same_data
     from surelabel.report.palette import COLOURS
     from surelabel.report.view import view
 
-    runs = [
-        view(path, name, f"run-{number}")
-        for number, (path, name) in enumerate(zip(paths, distinct_names(paths), strict=True))
-    ]
+    runs = [view(run, name, f"run-{number}") for number, (run, name) in enumerate(zip(recorded, names, strict=True))]
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     several = len(runs) > 1
     made = [(section, environment.from_string(section.template).render(section.values)) for section in sections]
@@ -107,9 +105,6 @@ def _refuse(paths: list[Path], sections: Sequence[Section], out: Path) -> None:
         raise UserError("name at least one run folder to report on")
     if out.is_dir():
         raise UserError(f"{out} is a folder: name the HTML file to write, such as {out / 'report.html'}")
-    for path in paths:
-        RunFolder(path).run()
-    distinct_names(paths)
     shown = {path.resolve() for path in paths}
     for section in sections:
         if section.run is not None and Path(section.run).resolve() not in shown:

@@ -15,7 +15,7 @@ from surelabel.report.changed import Difference, changed
 from surelabel.report.figures import Line
 from surelabel.report.measured import ClassRow, Measured, measure
 from surelabel.report.palette import line_style
-from surelabel.report.recorded import Figures, Recorded, read_recorded
+from surelabel.report.recorded import Figures, Recorded
 from surelabel.report.svg import inline
 from surelabel.settings import flatten
 
@@ -124,9 +124,8 @@ class RunView:
         return changed(self.recorded.run)
 
 
-def view(path: Path, name: str, anchor: str) -> RunView:
-    """Read a run, predict with it where that can be done, and draw its charts."""
-    recorded = read_recorded(path)
+def view(recorded: Recorded, name: str, anchor: str) -> RunView:
+    """Predict with a run where that can be done, and draw its charts."""
     measured, missing = None, []
     try:
         measured = measure(recorded)
