@@ -17,6 +17,13 @@ def test_nearly_certain_is_not_written_as_certain(value, text):
     assert words.sure(value).replace(NO_BREAK, " ") == text
 
 
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "± < 0.1 %"), (0.0004, "± < 0.1 %"), (0.0005, "± 0.1 %"), (0.25, "± 25.0 %")]
+)
+def test_a_deviation_too_small_to_be_written_is_not_written_as_none(value, text):
+    assert words.spread(value).replace(NO_BREAK, " ") == text
+
+
 def test_what_is_not_known_is_a_dash():
     assert words.percent(None) == words.plain(None) == words.count(None) == words.time_taken(None) == "–"
 

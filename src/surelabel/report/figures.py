@@ -72,8 +72,10 @@ def reliability_pair(before: Groups, after: Groups, names: tuple[str, str]) -> F
         )
     for axes in rows[:, 1]:
         axes.set_ylabel("")
-    handles, labels = rows[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    # One scale for both, with room for the counts above the highest bar of either.
+    rows[1, 0].set_ylim(0, 1.2 * max(float(bins.size.max() / bins.size.sum()) for bins in (before, after)))
+    diagonal, right, gap = rows[0, 0].get_legend_handles_labels()[0]
+    figure.legend(handles=[right, gap, diagonal], loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
@@ -82,12 +84,12 @@ def _draw_bars(axes: Axes, bins: Groups) -> None:
     held = size > 0
     centre, width = (np.arange(len(size)) + 0.5) / len(size), 0.94 / len(size)
     accuracy, sure = correct[held] / size[held], confidence[held] / size[held]
-    axes.bar(centre[held], accuracy, width, color=LIGHT["s1"], label="accuracy")
+    axes.bar(centre[held], accuracy, width, color=LIGHT["s1"], label="right")
     axes.bar(
         centre[held], sure - accuracy, width, accuracy, facecolor="none", edgecolor=LIGHT["s2"],
-        linewidth=0.8, hatch="////", label="confidence, to where it departs",
+        linewidth=0.8, hatch="////", label="from there to what it says",
     )  # fmt: skip
-    axes.plot([0, 1], [0, 1], color=LIGHT["quiet"], linestyle="dashed", linewidth=1, label="as it should be")
+    axes.plot([0, 1], [0, 1], color=LIGHT["quiet"], linestyle="dashed", linewidth=1, label="where the two agree")
     axes.set(xlim=(0, 1), ylim=(0, 1), ylabel="right")
     axes.yaxis.set_major_formatter(PercentFormatter(1))
 

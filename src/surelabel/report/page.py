@@ -94,7 +94,8 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
     )
     environment.filters |= {
-        name: getattr(words, name) for name in ("percent", "sure", "plain", "count", "time_taken", "data_name")
+        name: getattr(words, name)
+        for name in ("percent", "sure", "spread", "plain", "count", "time_taken", "data_name")
     }
     return environment
 

@@ -20,6 +20,15 @@ def sure(value: float) -> str:
     return f">\N{NO-BREAK SPACE}{percent(0.999)}" if 0.9995 <= value < 1 else percent(value)
 
 
+def spread(value: float) -> str:
+    """A deviation: what is too small to be written is not zero."""
+    return (
+        f"±\N{NO-BREAK SPACE}{percent(value)}"
+        if value >= 0.0005
+        else f"±\N{NO-BREAK SPACE}<\N{NO-BREAK SPACE}{percent(0.001)}"
+    )
+
+
 def plain(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
