@@ -1,5 +1,6 @@
 """The page: as text, and in a real browser."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -142,6 +143,16 @@ def test_a_section_of_somebody_elses_stands_where_it_belongs_and_is_escaped(poin
     page, _ = checked(tmp_path / "report.html")
     assert page.count("&lt;b&gt;bold&lt;/b&gt;") == 2
     assert page.index("Label &lt;these&gt; next") < page.index("All settings") < page.index("The end")
+
+
+def test_a_folder_whose_name_is_no_text_is_reported(point_run, tmp_path):
+    folder = tmp_path / os.fsdecode(b"run-\xff")
+    shutil.copytree(point_run, folder)
+    (folder / "environment.json").unlink()
+    assert write_report([folder], tmp_path / "report.html") == [
+        "run-\\udcff: environment.json is missing from the run folder."
+    ]
+    checked(tmp_path / "report.html")
 
 
 def test_mistakes_are_told_before_the_work_begins(point_run, tmp_path):

@@ -48,6 +48,7 @@ def test_numbers_that_are_none_are_left_out(point_run, copied):
 
 FILES = ("task.json", "split.json", "environment.json", "result.json", "metrics.jsonl", "timings.jsonl")
 OBJECTS = [
+    b'{"labelled": [3, -1, 0.5, 100000000000000000000000], "classes": ["\\ud800"]}',
     b"{}",
     b"[]",
     b'{"classes": 3, "labelled": {}, "averaged": []}',

@@ -18,7 +18,7 @@ class Line:
     """A line of a chart: a name, and a value (None where there was none) for each step."""
 
     name: str
-    steps: Sequence[int]
+    steps: Sequence[float]
     values: Sequence[float | None]
 
     @property

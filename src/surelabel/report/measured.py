@@ -86,9 +86,9 @@ def _raw(recorded: Recorded, test: Source, index: NDArray[np.int64]) -> Figures 
 
 
 def _of_pool(recorded: Recorded, data: DataSet, network: Network) -> Measured:
-    index = np.setdiff1d(some(data.train, POOL_PART), recorded.labelled)
-    if not len(index):
-        index = np.arange(len(data.train))
+    part = some(data.train, POOL_PART)
+    unlabelled = np.setdiff1d(part, recorded.labelled)
+    index = unlabelled if len(unlabelled) else part
     prediction = predict(network, data.train, index, recorded.run.evaluation.batch)
     confidence, predicted = (part.numpy() for part in prediction.probs.max(-1))
     classes = len(data.classes)
@@ -118,7 +118,7 @@ def _confusion(probs: Tensor, labels: Tensor) -> NDArray[np.int64]:
 
 def _labels_of(data: DataSet, labelled: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many of these training samples each class has."""
-    labels = data.train.labels[labelled]
+    labels = data.train.labels[labelled[labelled < len(data.train)]]
     return np.bincount(labels[labels != UNLABELLED], minlength=len(data.classes))
 
 

@@ -75,7 +75,12 @@ def render(paths: list[Path], sections: Sequence[Section], out: Path) -> tuple[s
         version=surelabel.__version__,
         today=date.today().isoformat(),
     )
-    return page, [f"{run.name}: {note}" for run in runs for note in run.notes]
+    return _writable(page), [_writable(f"{run.name}: {note}") for run in runs for note in run.notes]
+
+
+def _writable(text: str) -> str:
+    """A folder's name may hold bytes that are not UTF-8, which no file of text can."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _environment() -> "Environment":

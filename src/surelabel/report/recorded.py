@@ -41,7 +41,8 @@ class Recorded:
 
     @property
     def finished(self) -> bool:
-        return bool(self.last) and self.last["step"] >= self.run.steps
+        """Whether it reached its last step; a result is written only then."""
+        return bool(self.averaged) or self.last.get("step", 0) >= self.run.steps
 
 
 def read_recorded(path: str | Path) -> Recorded:
@@ -58,7 +59,8 @@ def read_recorded(path: str | Path) -> Recorded:
     seconds = [part for part in parts if part is not None]
     speeds = [row["images_per_second"] for row in timings if "images_per_second" in row]
     indices = split.get("labelled")
-    labelled = [index for index in indices if isinstance(index, int)] if isinstance(indices, list) else []
+    numbers = indices if isinstance(indices, list) else []
+    labelled = [index for index in numbers if isinstance(index, int) and 0 <= index < 2**63]
     rows = result.get("classes")
     names = task.get("classes")
     return Recorded(

@@ -147,7 +147,7 @@ def _charts(recorded: Recorded, anchor: str) -> list[Chart]:
 
 
 def line_of(recorded: Recorded, key: str, name: str) -> Line:
-    return Line(name, [int(row["step"]) for row in recorded.history], [row.get(key) for row in recorded.history])
+    return Line(name, [row["step"] for row in recorded.history], [row.get(key) for row in recorded.history])
 
 
 def chart(title: str, lines: list[Line], share: bool, anchor: str) -> list[Chart]:
