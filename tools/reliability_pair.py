@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from surelabel.equations import Groups
 from surelabel.errors import UserError
 from surelabel.files import atomic_write
 from surelabel.report.figures import reliability_pair
@@ -35,7 +36,7 @@ def write_pair(before: Path, after: Path, out: Path) -> None:
         file.write(picture(figure, out.suffix[1:], background=LIGHT["page"]))
 
 
-def _bins(run: Recorded):
+def _bins(run: Recorded) -> Groups:
     bins = measure(run).bins
     if bins is None:
         raise UserError(f"{run.folder.path}: its data have no test set to draw")

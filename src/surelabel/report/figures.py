@@ -36,7 +36,11 @@ def curves(lines: Sequence[Line], share: bool) -> Figure:
         values = np.array([np.nan if value is None else value for value in line.values])
         # A single evaluation is a point, which no line would show.
         marker = "o" if np.isfinite(values).sum() == 1 else None
-        axes.plot(line.steps, values, color=LIGHT[colour], linestyle=dashes, linewidth=1.7, marker=marker, markersize=4)
+        # Not clipped: a line along an edge, such as an acceptance of zero, is seen whole.
+        axes.plot(
+            line.steps, values, color=LIGHT[colour], linestyle=dashes, linewidth=1.7, marker=marker, markersize=4,
+            clip_on=False,
+        )  # fmt: skip
     axes.set_xlabel("step")
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))

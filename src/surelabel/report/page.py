@@ -52,7 +52,9 @@ def render(paths: list[Path], sections: Sequence[Section], out: Path) -> tuple[s
     environment = _environment()
     _refuse(paths, sections, out)
     names = distinct_names(paths)
-    recorded = [read_recorded(path) for path in paths]  # all, before the first is predicted with
+    # All that may be refused comes before the first prediction.
+    recorded = [read_recorded(path) for path in paths]
+    made = [(section, environment.from_string(section.template).render(section.values)) for section in sections]
     from surelabel.report.compare import COLUMNS, beside, comparison, overlaid, same_data
     from surelabel.report.palette import COLOURS
     from surelabel.report.view import view
@@ -60,7 +62,6 @@ def render(paths: list[Path], sections: Sequence[Section], out: Path) -> tuple[s
     runs = [view(run, name, f"run-{number}") for number, (run, name) in enumerate(zip(recorded, names, strict=True))]
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     several = len(runs) > 1
-    made = [(section, environment.from_string(section.template).render(section.values)) for section in sections]
     page = environment.get_template("page.html").render(
         runs=runs,
         columns=COLUMNS,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ CURVES: list[tuple[str, bool, dict[str, str]]] = [
         True,
         {"purity": "right, of those accepted (purity)", "acceptance": "accepted", "pool_confidence": "confidence"},
     ),
-    ("Losses", False, {f"{kind}_loss": kind for kind in ("labelled", "unlabelled", "prior", "me_max")}),
+    ("Losses", False, {f"{kind}_loss": kind.replace("_", "-") for kind in ("labelled", "unlabelled", "prior", "me_max")}),
 ]
 Confusion = tuple[int, int, int, float]  # true class, predicted class, how many, as a share of the true class
 
@@ -106,7 +107,7 @@ class RunView:
         matrix = self.measured.confusion if self.measured else None
         return matrix if matrix is not None and len(matrix) <= GRID else None
 
-    @property
+    @cached_property
     def confusions(self) -> list[Confusion]:
         matrix = self.measured.confusion if self.measured else None
         return [] if matrix is None else most_confused(matrix, LISTED)
@@ -159,6 +160,7 @@ def chart(title: str, lines: list[Line], share: bool, anchor: str) -> list[Chart
 
 
 def bin_rows(bins: Groups) -> list[tuple[str, int, float, float]]:
+    """The bins [M] that hold any: edges, size, mean confidence, accuracy."""
     width = 1 / len(bins.size)
     rows: Iterable[tuple[float, ...]] = zip(*(sums.tolist() for sums in bins), strict=True)
     return [
