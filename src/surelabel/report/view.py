@@ -31,7 +31,11 @@ CURVES: list[tuple[str, bool, dict[str, str]]] = [
         True,
         {"purity": "right, of those accepted (purity)", "acceptance": "accepted", "pool_confidence": "confidence"},
     ),
-    ("Losses", False, {f"{kind}_loss": kind.replace("_", "-") for kind in ("labelled", "unlabelled", "prior", "me_max")}),
+    (
+        "Losses",
+        False,
+        {f"{kind}_loss": kind for kind in ("labelled", "unlabelled", "prior")} | {"me_max_loss": "me-max"},
+    ),
 ]
 Confusion = tuple[int, int, int, float]  # true class, predicted class, how many, as a share of the true class
 
