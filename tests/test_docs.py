@@ -82,3 +82,15 @@ def test_documents_name_only_commands_and_options_that_exist():
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_no_document_waits_for_a_figure(page):
     assert not re.search(r"TO BE |TABLE-|-TABLE|TODO", (ROOT / page).read_text())
+
+
+def test_the_section_of_the_report_guide_works_as_it_stands(monkeypatch):
+    from surelabel.report import Section, page
+
+    codes = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "report.md").read_text(), re.DOTALL)
+    asked = []
+    monkeypatch.setattr("surelabel.report.write_report", lambda *given, **named: asked.append((given, named)))
+    exec(compile("\n".join(codes), "report.md", "exec", dont_inherit=True), {})
+    (section,) = asked[1][1]["sections"]
+    assert isinstance(section, Section)
+    assert page._environment().from_string(section.template).render(section.values) == "<p>Ask R&amp;D about these.</p>"

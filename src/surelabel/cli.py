@@ -167,6 +167,19 @@ def _export(arguments: list[str]) -> int:
     return 0
 
 
+def _report(arguments: list[str]) -> int:
+    options = _parse("report", "One self-contained HTML page about a run, or several side by side.", [
+        (("folders",), {"metavar": "RUN", "nargs": "+", "help": "a run folder; the page compares several"}),
+        (("-o", "--out"), {"default": "report.html", "metavar": "FILE", "help": "the page (default: report.html)"}),
+    ], arguments)  # fmt: skip
+    from surelabel.report import write_report
+
+    for note in write_report(options.folders, options.out):
+        print(note)
+    print(f"The report is in {options.out}")
+    return 0
+
+
 def _recipes(arguments: list[str]) -> int:
     _parse("recipes", "The recipes: the paper's benchmarks, for each method.", [], arguments)
     from surelabel.config import METHODS, TEACHERS
@@ -219,6 +232,7 @@ COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "predict": (_predict, "classes and confidences for new images, as CSV"),
     "suggest": (_suggest, "which samples to label next, as CSV"),
     "export": (_export, "a run's network as an ONNX file"),
+    "report": (_report, "a page about a run, or several side by side, to open in a browser"),
     "recipes": (_recipes, "the settings of the paper's benchmarks"),
     "data": (_data, "make tar shards of images; make and check the photonic-crystal data set"),
 }

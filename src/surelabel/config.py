@@ -291,8 +291,8 @@ class Run:
     Args:
         method: supervised, pseudo-label, uda, fixmatch, paws, or bam- before one of the last four; bam-uda-no-sigma;
             +ema or +swa after any
-        data: phc, cifar10, cifar100, mnist, fashion-mnist, imagenet, or the path of a folder of images or tar shards, of
-            a .npz, .npy, .csv or .parquet file
+        data: phc, cifar10, cifar100, mnist, fashion-mnist, imagenet, or the path of a folder of images or tar shards,
+            or of a .npz, .npy, .csv or .parquet file
         data_dir: where the files of a named data set are
         label_column: of a table, the column that holds the labels; label, class, target or y when not given
         labels: how many labels to use: a number, a percentage of each class such as 10%, or all; or, for a folder of

@@ -10,9 +10,10 @@ import torch
 from numpy.typing import NDArray
 
 from surelabel.backbones.pretrained import FEATURES, NAME, OFFSET, SCALE, EfficientNetLite0
+from surelabel.data.holdout import Part
 from surelabel.data.picture_cache import cache_folder
 from surelabel.data.reading import Progress
-from surelabel.data.source import DataSet, Source, image_shape
+from surelabel.data.source import DataSet, Images, Source, image_shape
 from surelabel.errors import UserError
 from surelabel.files import atomic_write
 
@@ -33,6 +34,15 @@ class FeatureSource:
 
     def images(self, index: NDArray[np.int64]) -> NDArray[np.float32]:
         return np.asarray(self.rows[index])
+
+
+def pictures_of(source: Source, index: NDArray[np.int64]) -> Images:
+    """The samples as one would look at them: where the network sees features, the pictures behind them."""
+    if isinstance(source, FeatureSource):
+        return pictures_of(source.whole, index)
+    if isinstance(source, Part):
+        return pictures_of(source.whole, source.index[index])
+    return source.images(index)
 
 
 def seen_by_trunk(source: Source, progress: Progress | None = None) -> FeatureSource:

@@ -1,0 +1,123 @@
+"""The charts: how far confidence can be trusted, and what happened in training."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from surelabel.equations import Groups, ece_of_bins
+from surelabel.report.palette import LIGHT, line_style
+from surelabel.report.svg import styled
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a chart: a name, and a value (None where there was none) for each step."""
+
+    name: str
+    steps: Sequence[float]
+    values: Sequence[float | None]
+
+    @property
+    def drawable(self) -> bool:
+        return any(value is not None for value in self.values)
+
+
+@styled
+def curves(lines: Sequence[Line], share: bool) -> Figure:
+    """Values over training steps; line number n has `palette.line_style(n)`. A `share` is shown from 0 to 100 %."""
+    figure = Figure(figsize=(3.3, 2.2), layout="constrained")
+    axes = figure.subplots()
+    for number, line in enumerate(lines):
+        colour, dashes = line_style(number)
+        values = np.array([np.nan if value is None else value for value in line.values])
+        # A single evaluation is a point, which no line would show.
+        marker = "o" if np.isfinite(values).sum() == 1 else None
+        # Not clipped: a line along an edge, such as an acceptance of zero, is seen whole.
+        axes.plot(
+            line.steps, values, color=LIGHT[colour], linestyle=dashes, linewidth=1.7, marker=marker, markersize=4,
+            clip_on=False,
+        )  # fmt: skip
+    axes.set_xlabel("step")
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    if share:
+        axes.set_ylim(0, 1.02)
+        axes.yaxis.set_major_formatter(PercentFormatter(1))
+    elif all(value is None or value >= 0 for line in lines for value in line.values):
+        axes.set_ylim(bottom=0)
+    return figure
+
+
+@styled
+def reliability(bins: Groups) -> Figure:
+    """Accuracy against confidence in each bin, and how many predictions it holds. bins: Groups of [M]."""
+    figure = Figure(figsize=(4.0, 4.2), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    _draw_bars(upper, bins)
+    _draw_counts(lower, bins)
+    return figure
+
+
+@styled
+def reliability_pair(before: Groups, after: Groups, names: tuple[str, str]) -> Figure:
+    """The reliability diagrams of two runs, one after the other. Groups of [M]."""
+    figure = Figure(figsize=(7.4, 4.5), layout="constrained")
+    rows = figure.subplots(2, 2, sharex=True, sharey="row", height_ratios=(3, 1))
+    for column, (bins, name) in enumerate(zip((before, after), names, strict=True)):
+        _draw_bars(rows[0, column], bins)
+        _draw_counts(rows[1, column], bins)
+        accuracy = float(bins.correct.sum() / bins.size.sum())
+        rows[0, column].set_title(
+            f"{name}: accuracy {accuracy:.1%}, ECE {float(ece_of_bins(bins)):.3f}", fontsize=10, color=LIGHT["ink"]
+        )
+    for axes in rows[:, 1]:
+        axes.set_ylabel("")
+    # One scale for both, with room for the counts above the highest bar of either.
+    rows[1, 0].set_ylim(0, 1.2 * max(float(bins.size.max() / bins.size.sum()) for bins in (before, after)))
+    diagonal, right, gap = rows[0, 0].get_legend_handles_labels()[0]
+    figure.legend(handles=[right, gap, diagonal], loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+def _draw_bars(axes: Axes, bins: Groups) -> None:
+    size, confidence, correct = (sums.numpy() for sums in bins)
+    held = size > 0
+    centre, width = (np.arange(len(size)) + 0.5) / len(size), 0.94 / len(size)
+    accuracy, sure = correct[held] / size[held], confidence[held] / size[held]
+    axes.bar(centre[held], accuracy, width, color=LIGHT["s1"], label="right")
+    axes.bar(
+        centre[held], sure - accuracy, width, accuracy, facecolor="none", edgecolor=LIGHT["s2"],
+        linewidth=0.8, hatch="////", label="from there to what it says",
+    )  # fmt: skip
+    axes.plot([0, 1], [0, 1], color=LIGHT["quiet"], linestyle="dashed", linewidth=1, label="where the two agree")
+    axes.set(xlim=(0, 1), ylim=(0, 1), ylabel="right")
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
+
+
+def _draw_counts(axes: Axes, bins: Groups) -> None:
+    size = bins.size.numpy()
+    centre = (np.arange(len(size)) + 0.5) / len(size)
+    axes.bar(centre, size / size.sum(), 0.94 / len(size), color=LIGHT["quiet"])
+    for place, count in zip(centre, size, strict=True):
+        if count:
+            axes.annotate(
+                compact(int(count)), (place, count / size.sum()), (0, 2), textcoords="offset points", ha="center",
+                fontsize=7, color=LIGHT["ink"],
+            )  # fmt: skip
+    axes.set(ylim=(0, 1.15 * float(size.max() / size.sum())), xlabel="says it is sure", ylabel="predictions")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes.yaxis.set_major_locator(MaxNLocator(2))
+
+
+def compact(count: int) -> str:
+    """A count in at most five signs: 9,876, 98.8k or 1.2M."""
+    if count < 10_000:
+        return f"{count:,}"
+    if count < 999_950:
+        return f"{count / 1000:.1f}k" if count < 99_950 else f"{count / 1000:.0f}k"
+    return f"{count / 1e6:.1f}M"

@@ -1,0 +1,118 @@
+"""The page itself: runs into a template, and the template into one file."""
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import surelabel
+from surelabel.errors import UserError
+from surelabel.files import atomic_write
+from surelabel.report.recorded import distinct_names, read_recorded
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of somebody else's making, at the end of a run's part, or, without a run, of the page.
+
+    `template` is the text of a Jinja template, whose `values` are escaped like all else. It can use the page's own
+    parts: {% from "parts.html" import samples %}.
+    """
+
+    title: str
+    template: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    run: str | Path | None = None
+
+
+def write_report(paths: Sequence[str | Path], out: str | Path, sections: Sequence[Section] = ()) -> list[str]:
+    """Write a page about these run folders; what could not be shown comes back, a note each.
+
+    Args:
+        paths: run folders, at least one
+        out: the HTML file
+        sections: sections to add
+    """
+    page, notes = render([Path(path) for path in paths], sections, Path(out))
+    with atomic_write(out) as file:
+        file.write(page)
+    return notes
+
+
+def render(paths: list[Path], sections: Sequence[Section], out: Path) -> tuple[str, list[str]]:
+    """The page as text, and its notes."""
+    environment = _environment()
+    _refuse(paths, sections, out)
+    names = distinct_names(paths)
+    # All that may be refused comes before the first prediction.
+    recorded = [read_recorded(path) for path in paths]
+    made = [(section, environment.from_string(section.template).render(section.values)) for section in sections]
+    from surelabel.report.compare import COLUMNS, beside, comparison, overlaid, same_data
+    from surelabel.report.palette import COLOURS
+    from surelabel.report.view import view
+
+    runs = [view(run, name, f"run-{number}") for number, (run, name) in enumerate(zip(recorded, names, strict=True))]
+    script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
+    several = len(runs) > 1
+    page = environment.get_template("page.html").render(
+        runs=runs,
+        columns=COLUMNS,
+        comparison=comparison(runs) if several else [],
+        overlaid=overlaid(runs) if several else [],
+        beside=beside(runs) if several else [],
+        same_data=all(same_data(runs[0], run) for run in runs),
+        sections=made,
+        colours=COLOURS,
+        script=script,
+        script_hash=b64encode(sha256(script.encode()).digest()).decode(),
+        version=surelabel.__version__,
+        today=date.today().isoformat(),
+    )
+    return _writable(page), [_writable(f"{run.name}: {note}") for run in runs for note in run.notes]
+
+
+def _writable(text: str) -> str:
+    """A folder's name may hold bytes that are not UTF-8, which no file of text can."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _environment() -> "Environment":
+    try:
+        import matplotlib  # noqa: F401
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    except ImportError as error:
+        raise UserError(f"the report page needs {error.name}: pip install 'surelabel[report]'") from error
+    from surelabel.report import words
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        name: getattr(words, name)
+        for name in ("percent", "sure", "spread", "plain", "count", "time_taken", "data_name")
+    }
+    return environment
+
+
+def _refuse(paths: list[Path], sections: Sequence[Section], out: Path) -> None:
+    """Raise on what would only come to light after minutes of predicting."""
+    if not paths:
+        raise UserError("name at least one run folder to report on")
+    if out.is_dir():
+        raise UserError(f"{out} is a folder: name the HTML file to write, such as {out / 'report.html'}")
+    shown = {path.resolve() for path in paths}
+    for section in sections:
+        if section.run is not None and Path(section.run).resolve() not in shown:
+            raise UserError(f"the section {section.title!r} is about {section.run}, which is not a run of this report")

@@ -1,0 +1,28 @@
+"""The colours of the page and its charts: each by name, for a light and for a dark page.
+
+Lines and bars are Okabe and Ito's colours, which people with any kind of colour vision tell apart, made a little
+darker or lighter to stand out from the page.
+"""
+
+COLOURS: dict[str, tuple[str, str]] = {
+    "page": ("#ffffff", "#14181d"),
+    "card": ("#f5f7f9", "#1c2229"),
+    "ink": ("#1b2128", "#e9ecef"),
+    "quiet": ("#56606b", "#a7b1bb"),
+    "rule": ("#d5dbe1", "#39424c"),
+    "accent": ("#0067a3", "#6cb8ee"),
+    "s1": ("#0072b2", "#56b4e9"),
+    "s2": ("#bd4f00", "#f08a3c"),
+    "s3": ("#00805d", "#2fc49a"),
+    "s4": ("#b0528a", "#dd93bb"),
+    "s5": ("#8a6a00", "#e0b43a"),
+    "s6": ("#5a4fa0", "#aaa0ee"),
+}
+LIGHT = {name: light for name, (light, _) in COLOURS.items()}
+SERIES = tuple(name for name in COLOURS if name.startswith("s"))
+DASHES = ("solid", "dashed", "dashdot", "dotted")
+
+
+def line_style(number: int) -> tuple[str, str]:
+    """The name of a colour, and a dash pattern, for line number 0, 1, ...; twelve lines all differ."""
+    return SERIES[number % len(SERIES)], DASHES[number % len(DASHES)]

@@ -1,0 +1,30 @@
+from dataclasses import replace
+
+import pytest
+
+from surelabel.build import resolve
+from surelabel.config import ALL_METHODS
+from surelabel.recipes import RELEASED, SIZES, recipe
+from surelabel.report.changed import changed
+from surelabel.settings import with_settings
+
+
+@pytest.mark.parametrize("method", ALL_METHODS)
+@pytest.mark.parametrize("size", SIZES)
+def test_a_recipe_as_it_is_differs_in_nothing(method, size):
+    run = replace(resolve(recipe(method, "cifar10", 250, size)), seed=3, threads=7, out="elsewhere")
+    assert changed(run) == (size, [])
+
+
+def test_a_changed_setting_is_named_with_both_values():
+    run = with_settings(recipe("uda", "phc", "10%"), {"optimizer.lr": 0.5, "steps": 77})
+    assert changed(resolve(run)) == ("laptop", [("steps", 77, 800), ("optimizer.lr", 0.5, 0.03)])
+
+
+def test_released_settings_are_part_of_the_recipe():
+    run = with_settings(recipe("bam-uda", "cifar10", 250), RELEASED)
+    assert changed(resolve(replace(run, fidelity="released"))) == ("laptop", [])
+
+
+def test_a_data_set_with_one_size_alone():
+    assert changed(resolve(recipe("paws", "imagenet", "10%", "paper"))) == ("paper", [])

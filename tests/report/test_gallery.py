@@ -1,0 +1,53 @@
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from surelabel.data.arrays import ArraySource
+from surelabel.report.gallery import FIRST, MOST, MOST_BYTES, OF_CLASS, foremost, gallery
+from surelabel.types import Prediction
+
+SCORES = st.integers(0, 200).flatmap(
+    lambda n: st.tuples(
+        arrays.arrays(np.float64, n, elements=st.sampled_from([-np.inf, 0.0, 0.25, 0.5, 1.0])),
+        arrays.arrays(np.int64, n, elements=st.integers(0, 3)),
+    )
+)
+
+
+@given(SCORES)
+def test_the_foremost_are_those_of_a_plain_loop(drawn):
+    score, group = drawn
+    order = [i for i in sorted(range(len(score)), key=lambda i: -score[i]) if np.isfinite(score[i])]
+    shown, taken = order[:FIRST], {}
+    for i in shown:
+        taken[group[i]] = taken.get(group[i], 0) + 1
+    later = []
+    for i in order[FIRST:]:
+        place = taken[group[i]] = taken.get(group[i], 0) + 1
+        if place <= OF_CLASS:
+            later.append((place, i))
+    expected = shown + [i for _, i in sorted(later, key=lambda pair: pair[0])]
+    assert foremost(score, group).tolist() == expected[:MOST]
+
+
+def test_pictures_stay_within_their_bytes_and_the_first_are_always_there():
+    random = np.random.default_rng(0)
+    source = ArraySource(random.integers(0, 256, (300, 3, 64, 64), dtype=np.uint8), random.integers(0, 10, 300))
+    probs = torch.from_numpy(random.dirichlet(np.ones(10), 300))
+    shown = gallery(source, np.arange(300), Prediction(probs), probs.amax(1))
+    assert sum(sample.first for sample in shown) == FIRST
+    assert FIRST < len(shown) < 100
+    assert sum(len(sample.picture.address) for sample in shown) <= MOST_BYTES
+
+
+def test_a_sample_without_a_label_has_no_true_class():
+    source = ArraySource(np.zeros((3, 8, 8), dtype=np.uint8), [-1, 0, 1])
+    probs = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]])
+    shown = gallery(source, np.arange(3), Prediction(probs), torch.tensor([3.0, 2.0, 1.0]))
+    assert [(sample.name, sample.true, sample.predicted) for sample in shown] == [
+        ("0", None, 0),
+        ("1", 0, 1),
+        ("2", 1, 1),
+    ]
