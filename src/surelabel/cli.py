@@ -70,17 +70,22 @@ def _run(options: "Options | None", labels_of: str | None = None) -> int:
     if options is None:
         return 0
     from surelabel.fit import fit
+    from surelabel.recipes import NAMED_DATA
     from surelabel.share import is_first
     from surelabel.signals import Stopped
 
     folder = options.run.folder
     try:
-        fit(options.run, options.resume, labels_of=labels_of)
+        fit(options.run, options.resume, labels_of=labels_of, minutes=options.minutes)
     except Stopped as stopped:
         if is_first():
             print(f"Stopped by {stopped} and saved. Go on with: surelabel fit --resume {folder}")
         return stopped.exit_code
     if is_first():
+        if options.run.data not in NAMED_DATA or options.folds:
+            from surelabel.conclude import conclude
+
+            conclude(folder, options.folds)
         print(f"The run is in {folder}")
     return 0
 
@@ -171,10 +176,15 @@ def _report(arguments: list[str]) -> int:
     options = _parse("report", "One self-contained HTML page about a run, or several side by side.", [
         (("folders",), {"metavar": "RUN", "nargs": "+", "help": "a run folder; the page compares several"}),
         (("-o", "--out"), {"default": "report.html", "metavar": "FILE", "help": "the page (default: report.html)"}),
+        (("--calibrate",), {"metavar": "HELD_OUT", "help": "show what held-out labels say; as in predict"}),
+        (("--coverage",), {"type": float, "default": 0.9, "help": "of the sets of classes shown then (default: 0.9)"}),
     ], arguments)  # fmt: skip
     from surelabel.report import write_report
+    from surelabel.sections import sections
 
-    for note in write_report(options.folders, options.out):
+    for note in write_report(
+        options.folders, options.out, sections(options.folders, options.calibrate, options.coverage)
+    ):
         print(note)
     print(f"The report is in {options.out}")
     return 0

@@ -1,0 +1,82 @@
+"""Sections that a report page can have beside its own: what to label next, and calibration by held-out labels."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from surelabel.data.source import UNLABELLED
+from surelabel.errors import UserError
+from surelabel.fit import data_of
+from surelabel.report import Section
+from surelabel.report.gallery import gallery
+from surelabel.runfolder import RunFolder
+from surelabel.suggest import Suggestion, suggestions
+from surelabel.types import Prediction
+
+if TYPE_CHECKING:
+    from surelabel.calibration import CalibrationReport
+
+TO_LABEL = """{% from "parts.html" import samples %}
+<p>The network is unsure of these, and they differ from one another: their labels would teach it most. The same list, with an
+empty column for the labels, is written by <code>surelabel suggest {{ run }}</code>.</p>
+{{ samples(shown, classes) }}"""
+
+CALIBRATED = """<p>By {{ labels }} held-out labels, each judged by what was fitted without it. Temperature
+{{ "%.2f"|format(temperature) }}: {{ "the network was too sure" if temperature > 1 else "the network was not sure enough" }}.</p>
+<table><thead><tr><th scope="col"></th><th scope="col">before</th><th scope="col">after</th></tr></thead><tbody>
+<tr><th scope="row">ECE, calibration error</th><td>{{ "%.3f"|format(held_out.ece_before) }}</td><td>{{ "%.3f"|format(held_out.ece_after) }}</td></tr>
+<tr><th scope="row">NLL</th><td>{{ "%.3f"|format(held_out.nll_before) }}</td><td>{{ "%.3f"|format(held_out.nll_after) }}</td></tr>
+</tbody></table>
+<p>Sets of classes that should hold the true one for {{ "%.0f"|format(100 * coverage) }} % of samples held it for
+{{ "%.1f"|format(100 * held_out.coverage) }} %, with {{ "%.2f"|format(held_out.set_size) }} classes in the mean.</p>
+<table><thead><tr><th scope="col">class</th><th scope="col">labels</th><th scope="col">sets that hold it</th></tr></thead><tbody>
+{% for row in held_out.classes %}<tr><th scope="row">{{ row.name }}</th><td>{{ row.count }}</td><td>{{ "–" if row.coverage is none else "%.0f %%"|format(100 * row.coverage) }}</td></tr>
+{% endfor %}</tbody></table>"""
+
+
+def sections(runs: Sequence[str | Path], held_out: str | None = None, coverage: float = 0.9) -> list[Section]:
+    """What can be added to a page about these runs; by `held_out` labels, where given, their calibration too."""
+    found = []
+    for run in runs:
+        try:
+            found.append(to_label(run))
+        except UserError:  # data that have gone, which the page itself tells of
+            continue
+    if held_out is not None:
+        from surelabel.held_out import calibrate_run
+
+        found += [calibrated(run, calibrate_run(run, held_out, coverage)[1]) for run in runs]
+    return [section for section in found if section is not None]
+
+
+def to_label(run: str | Path, number: int = 20) -> Section | None:
+    """What to label next; None for a run whose data hold a class for every sample."""
+    source = data_of(RunFolder(run)).train
+    if not (source.labels == UNLABELLED).any():
+        return None
+    found = suggestions(run, number)
+    index = np.array([one.index for one in found], dtype=np.int64)
+    # In the order of their ranks.
+    shown = gallery(
+        source, index, _as_prediction(found, source.classes), -torch.arange(len(found), dtype=torch.float64)
+    )
+    return Section("What to label next", TO_LABEL, {"shown": shown, "classes": source.classes, "run": str(run)}, run)
+
+
+def _as_prediction(found: list[Suggestion], classes: tuple[str, ...]) -> Prediction:
+    """The predicted class of each suggestion with its confidence; what the others share is shared evenly."""
+    numbers = torch.tensor([classes.index(one.predicted) for one in found])[:, None]
+    sure = torch.tensor([one.confidence for one in found])[:, None]
+    probs = ((1 - sure) / (len(classes) - 1)).expand(-1, len(classes)).scatter(1, numbers, sure)
+    if not found or found[0].deviation is None:
+        return Prediction(probs)
+    return Prediction(probs, torch.tensor([one.deviation or 0.0 for one in found])[:, None].expand_as(probs))
+
+
+def calibrated(run: str | Path, report: "CalibrationReport") -> Section:
+    """What held-out labels say of the run's confidence, and what calibration makes of it."""
+    return Section("Calibration by held-out labels", CALIBRATED, asdict(report), run)
