@@ -13,29 +13,13 @@ from surelabel.errors import UserError
 from surelabel.fit import data_of
 from surelabel.report import Section
 from surelabel.report.gallery import gallery
+from surelabel.report.page import TEMPLATES
 from surelabel.runfolder import RunFolder
 from surelabel.suggest import Suggestion, suggestions
 from surelabel.types import Prediction
 
 if TYPE_CHECKING:
     from surelabel.calibration import CalibrationReport
-
-TO_LABEL = """{% from "parts.html" import samples %}
-<p>The network is unsure of these, and they differ from one another: their labels would teach it most. The same list, with an
-empty column for the labels, is written by <code>surelabel suggest {{ run }}</code>.</p>
-{{ samples(shown, classes) }}"""
-
-CALIBRATED = """<p>By {{ labels }} held-out labels, each judged by what was fitted without it. Temperature
-{{ "%.2f"|format(temperature) }}: {{ "the network was too sure" if temperature > 1 else "the network was not sure enough" }}.</p>
-<table><thead><tr><th scope="col"></th><th scope="col">before</th><th scope="col">after</th></tr></thead><tbody>
-<tr><th scope="row">ECE, calibration error</th><td>{{ "%.3f"|format(held_out.ece_before) }}</td><td>{{ "%.3f"|format(held_out.ece_after) }}</td></tr>
-<tr><th scope="row">NLL</th><td>{{ "%.3f"|format(held_out.nll_before) }}</td><td>{{ "%.3f"|format(held_out.nll_after) }}</td></tr>
-</tbody></table>
-<p>Sets of classes that should hold the true one for {{ "%.0f"|format(100 * coverage) }} % of samples held it for
-{{ "%.1f"|format(100 * held_out.coverage) }} %, with {{ "%.2f"|format(held_out.set_size) }} classes in the mean.</p>
-<table><thead><tr><th scope="col">class</th><th scope="col">labels</th><th scope="col">sets that hold it</th></tr></thead><tbody>
-{% for row in held_out.classes %}<tr><th scope="row">{{ row.name }}</th><td>{{ row.count }}</td><td>{{ "–" if row.coverage is none else "%.0f %%"|format(100 * row.coverage) }}</td></tr>
-{% endfor %}</tbody></table>"""
 
 
 def sections(runs: Sequence[str | Path], held_out: str | None = None, coverage: float = 0.9) -> list[Section]:
@@ -64,7 +48,12 @@ def to_label(run: str | Path, number: int = 20) -> Section | None:
     shown = gallery(
         source, index, _as_prediction(found, source.classes), -torch.arange(len(found), dtype=torch.float64)
     )
-    return Section("What to label next", TO_LABEL, {"shown": shown, "classes": source.classes, "run": str(run)}, run)
+    return Section(
+        "What to label next",
+        _template("to_label.html"),
+        {"shown": shown, "classes": source.classes, "run": str(run)},
+        run,
+    )
 
 
 def _as_prediction(found: list[Suggestion], classes: tuple[str, ...]) -> Prediction:
@@ -79,4 +68,8 @@ def _as_prediction(found: list[Suggestion], classes: tuple[str, ...]) -> Predict
 
 def calibrated(run: str | Path, report: "CalibrationReport") -> Section:
     """What held-out labels say of the run's confidence, and what calibration makes of it."""
-    return Section("Calibration by held-out labels", CALIBRATED, asdict(report), run)
+    return Section("Calibration by held-out labels", _template("calibrated.html"), asdict(report), run)
+
+
+def _template(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")
