@@ -8,7 +8,7 @@ from torch.nn import functional
 from surelabel.data.source import Images
 
 SIDE = 16
-ALIKE = 0.995  # correlation of 16 × 16 pictures; scaling and JPEG at quality 50 keep it above this
+ALIKE = 0.995  # correlation of 16 × 16 pictures; scaling, dimming and JPEG at quality 75 keep it above this
 FLAT = 1e-3
 
 

@@ -83,10 +83,13 @@ class SelectionSums(_Sums):
     max_prob: Tensor
 
     def figures(self) -> dict[str, float | None]:
-        """purity (None where no accepted sample's label is known), acceptance, confidence (mean of `max_prob`)."""
+        """purity (None unless most accepted samples' labels are known), acceptance, confidence (mean of `max_prob`).
+
+        Where only the labels that the network learns from are known, they would say how well it learnt them.
+        """
         seen, accepted, known, correct, max_prob = torch.stack([*vars(self).values()]).tolist()
         return {
-            "purity": correct / known if known else None,
+            "purity": correct / known if 2 * known > accepted else None,
             "acceptance": accepted / seen,
             "confidence": max_prob / seen,
         }

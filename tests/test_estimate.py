@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from surelabel import estimate
+from surelabel.data.arrays import SampleSource
+from surelabel.data.holdout import Fold, choose_held_out
+from surelabel.estimate import Estimate, by_training_again, on_features, strange_share
+from surelabel.features import FeatureSource
+from surelabel.fit import fit
+from tests.conftest import digits
+
+
+def features(keep=range(10), seed=0):
+    """Digits as if their pixels were features; only some classes are labelled."""
+    images, labels = digits()
+    rows = images.reshape(len(images), -1).astype(np.float32)
+    kept = np.isin(labels, list(keep))
+    source = SampleSource(rows, np.where(kept, labels, -1), [str(digit) for digit in range(10)])
+    order = np.random.default_rng(seed).permutation(np.flatnonzero(kept))
+    return FeatureSource(source, rows), np.sort(order[:60]), labels
+
+
+def test_the_interval_is_wilsons():
+    low, high = Estimate(right=50, labels=60).interval
+    assert (low, high) == (pytest.approx(0.7196, abs=2e-4), pytest.approx(0.9069, abs=2e-4))
+    assert Estimate(0, 5).interval[0] == pytest.approx(0, abs=1e-12)
+    assert Estimate(5, 5).interval[1] == pytest.approx(1, abs=1e-12)
+
+
+def test_cross_validation_on_features_is_that_of_scikit_learns_logistic_regression():
+    source, labelled, _ = features()
+    right = 0
+    for part in range(1, 6):
+        held = choose_held_out(source.labels, labelled, Fold(part, 5), 3, source.classes)
+        kept = np.setdiff1d(labelled, held)
+        scaler = StandardScaler().fit(source.rows[kept])
+        # The mean loss with a pull P is, in scikit-learn's words, C = 1 / (2 P n).
+        model = LogisticRegression(C=1 / (2 * estimate.PULL * len(kept)), max_iter=2000, tol=1e-8)
+        model.fit(scaler.transform(source.rows[kept]), source.labels[kept])
+        right += int(model.score(scaler.transform(source.rows[held]), source.labels[held]) * len(held) + 0.5)
+    assert on_features(source, labelled, seed=3) == Estimate(right, 60)
+
+
+def test_the_interval_holds_what_the_classifier_does_on_new_samples():
+    """Fewer than 8 of 10 such 95 % intervals would miss the accuracy on the samples left over once in 87 times."""
+    held = 0
+    for seed in range(10):
+        source, labelled, truth = features(seed=seed)
+        low, high = on_features(source, labelled, seed).interval
+        rest = np.setdiff1d(np.arange(len(truth)), labelled)
+        predicted = estimate._linear(source.rows[labelled], truth[labelled], source.rows[rest], 10)
+        held += low <= (predicted == truth[rest]).mean() <= high + 0.05  # a fifth more labels than in a fold
+    assert held >= 8
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_pool_with_classes_that_no_label_names_seems_strange(seed):
+    known, labelled, _ = features(seed=seed)
+    usual = strange_share(known, labelled)
+    few, labelled, _ = features(keep=range(4), seed=seed)
+    assert usual < estimate.STRANGE_SHARE < strange_share(few, labelled)
+
+
+def test_too_few_labels_tell_nothing():
+    source, labelled, _ = features()
+    assert strange_share(source, labelled[:5]) == 0
+
+
+def test_training_again_predicts_each_label_once(tiny):
+    folder = fit(tiny)
+    begun = []
+
+    def train(run):
+        begun.append(run.holdout)
+        return fit(run)
+
+    found = by_training_again(folder, 2, train)
+    assert begun == ["1/2", "2/2"]
+    assert found.labels == 40
+    assert found.ece is not None
