@@ -122,7 +122,7 @@ def test_a_class_with_one_label_is_named(place, tmp_path, capsys):
     assert "Only one label: dog." in capsys.readouterr().out
 
 
-def test_a_test_picture_that_was_learnt_from_is_told_of(digits_data, monkeypatch):
+def test_a_test_picture_that_was_learnt_from_is_told_of(digits_data):
     class Folder:
         def labelled(self):
             return np.array([3, 4])
@@ -130,10 +130,6 @@ def test_a_test_picture_that_was_learnt_from_is_told_of(digits_data, monkeypatch
     data = DataSet("d", digits_data.train, digits_data.train, (0.0,), (1.0,))
     (note,) = conclude.warnings(data, Folder())
     assert "test pictures are nearly the same as labelled ones" in note
-    assert (
-        conclude.warnings(digits_data, Folder()) == []
-        or "nearly the same" in conclude.warnings(digits_data, Folder())[0]
-    )
 
 
 def test_an_estimate_reads_well():
