@@ -33,7 +33,18 @@ def wine(tmp_path_factory):
 def folder(wine):
     path, _ = wine
     out = path.parent / "run"
-    options = ["--data", str(path), "--label-column", "cultivar", "--method", "bam-uda", "--steps", "60", "--threads", "1"]
+    options = [
+        "--data",
+        str(path),
+        "--label-column",
+        "cultivar",
+        "--method",
+        "bam-uda",
+        "--steps",
+        "60",
+        "--threads",
+        "1",
+    ]
     assert main(["fit", *options, "--device", "cpu", "--out", str(out)]) == 0
     return out
 
@@ -92,8 +103,14 @@ def test_the_recipe_of_a_table_is_chosen_by_its_name_and_uses_all_labels():
     [
         (["--data", "t.csv", "--network.padding", "circular"], "--network.padding has no effect"),
         (["--data", "t.csv", "--network.stem_stride", "2"], "--network.stem_stride has no effect"),
-        (["--data", "t.csv", "--views.strong", "noise", "--table.corruption", "0.5"], "--table.corruption has no effect"),
-        (["--data", "t.csv", "--method", "supervised", "--table.corruption", "0.5"], "--table.corruption has no effect"),
+        (
+            ["--data", "t.csv", "--views.strong", "noise", "--table.corruption", "0.5"],
+            "--table.corruption has no effect",
+        ),
+        (
+            ["--data", "t.csv", "--method", "supervised", "--table.corruption", "0.5"],
+            "--table.corruption has no effect",
+        ),
         (["--data", "phc", "--label-column", "y"], "--label_column has no effect"),
         (["--data", "phc", "--table.noise", "0.5"], "--table.noise has no effect"),
         (["--data", "t.csv", "--method", "paws"], "paws compares crops of images, and a table has none"),
