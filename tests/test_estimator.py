@@ -13,6 +13,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -159,6 +160,15 @@ def test_a_mistake_is_a_value_error_in_plain_words(iris, change, message):
     X, _, some = iris
     with pytest.raises(ValueError, match=message):
         SureLabelClassifier(**change).fit(X, some)
+
+
+def test_after_a_fit_that_failed_nothing_is_fitted(iris):
+    X, _, some = iris
+    model = SureLabelClassifier(steps=2).fit(X, some)
+    with pytest.raises(ValueError, match="no column 'nothing'"):
+        model.set_params(categorical=["nothing"]).fit(X, some)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
 
 
 def test_labels_that_cannot_teach_are_refused(iris):

@@ -106,7 +106,7 @@ def _evaluate(arguments: list[str]) -> int:
 def _predict(arguments: list[str]) -> int:
     options = _parse("predict", "The class and its probability for each sample, as CSV.", [
         (("folder",), {"metavar": "RUN", "help": "a run folder"}),
-        (("data",), {"metavar": "DATA", "help": "a folder, .npz, .npy, .csv or .parquet file, or a named data set (its test part)"}),
+        (("data",), {"metavar": "DATA", "help": "a folder, .npz, .npy, .csv or .parquet file, or a data set by name"}),
         (("-o", "--out"), {"required": True, "metavar": "FILE", "help": "the CSV file to write"}),
         (("--data-dir",), {"metavar": "DIR", "help": "where the files of a named data set are"}),
     ], arguments)  # fmt: skip

@@ -97,6 +97,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes, numbers = np.unique(y[known], return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"y names {'one class' if len(classes) else 'no class'}, and at least two are needed")
+        self.__dict__.pop("classes_", None)  # if this fit fails, what an earlier one learnt no longer belongs together
         labels = np.full(len(y), UNLABELLED)
         labels[known] = numbers
         with as_value_errors():

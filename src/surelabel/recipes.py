@@ -222,6 +222,8 @@ def finetune(run: Run, folder: str, labelled: int) -> Run:
         method="supervised",
         data=run.data,
         data_dir=run.data_dir,
+        label_column=run.label_column,
+        table=run.table,
         labels=run.labels,
         seed=run.seed,
         steps=50 * -(-labelled // batch),
