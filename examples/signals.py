@@ -88,7 +88,7 @@ def main() -> None:
         accuracies = []
         for seed in range(3):
             with tempfile.TemporaryDirectory() as folder:
-                run = replace(recipe(method, labels=6), seed=seed, steps=300, out=f"{folder}/run", batch=Batch(16, 7))
+                run = replace(recipe(method, "own", 6), seed=seed, steps=200, out=f"{folder}/run", batch=Batch(8, 7))
                 run = replace(run, evaluation=Evaluation(every=run.steps))
                 fit(run, console=Console(quiet=True), own=own)
                 accuracies.append(evaluate_run(run.folder, own)["averaged"]["accuracy"])

@@ -5,6 +5,7 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -28,6 +29,17 @@ def test_the_method_of_the_guide_works_as_it_stands(tiny, digits_data, monkeypat
     assert torch.isfinite(losses.total)
     assert after["mean"] > 0
     assert method.select == made["rising"].select
+
+
+def test_the_network_and_views_of_the_guide_work_as_they_stand(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "own-modules.md").read_text(), re.DOTALL)[1]
+    random = np.random.default_rng(0)
+    signals = random.normal(size=(100, 2, 20)).astype(np.float32)
+    made = {"__name__": "guide", "signals": signals, "labels": np.arange(100) % 2}
+    made |= {"test_signals": signals[:9], "test_labels": np.arange(9) % 2}
+    exec(compile(code.replace("steps=40", "steps=2"), "own-modules.md", "exec", dont_inherit=True), made)
+    assert (tmp_path / "runs" / "signals" / "result.json").exists()
 
 
 @pytest.mark.parametrize("entry", sorted(set(re.findall(r"`(surelabel(?:\.\w+)+)`", MAP))))

@@ -53,6 +53,12 @@ def test_a_run_with_parts_of_ones_own_trains_and_is_evaluated_with_the_same_part
     assert evaluate_run(folder.path, own)["samples"] == 40
 
 
+def test_a_folder_that_happens_to_be_called_own_is_not_the_data(signals_run, own, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own").mkdir()
+    assert fit(signals_run, own=own).run().data == "own"
+
+
 def test_signals_are_normalised_channel_by_channel(signals_run, own):
     network = load_network(fit(signals_run, own=own), own=own)
     held = own.data.train.images(np.arange(80))

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from sklearn.datasets import load_wine
 from surelabel.cli import main
 from surelabel.errors import UserError
 from surelabel.fit_options import read_options
+from surelabel.predict import predict_to_csv
 
 
 @pytest.fixture(scope="module")
@@ -80,14 +82,14 @@ def test_what_does_not_fit_the_training_table_is_refused(folder, wine, tmp_path,
         assert message in capsys.readouterr().err
 
 
-def test_a_damaged_encoding_is_told(folder, wine, tmp_path):
-    import shutil
+def test_a_head_is_taught_anew_on_the_same_table(folder, tmp_path):
+    assert main(["finetune", str(folder), "--out", str(tmp_path / "tuned"), "--steps", "2"]) == 0
 
+
+def test_a_damaged_encoding_is_told(folder, wine, tmp_path):
     copy = tmp_path / "run"
     shutil.copytree(folder, copy)
     (copy / "table.json").write_text('{"columns": [{"kind": "magic"}]}')
-    from surelabel.predict import predict_to_csv
-
     with pytest.raises(UserError, match=r"table\.json is damaged"):
         predict_to_csv(copy, str(wine[0]), None, tmp_path / "out.csv")
 

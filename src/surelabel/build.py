@@ -54,7 +54,7 @@ def resolve(run: Run) -> Run:
         compile=device == "cuda" if run.compile is None else run.compile,
         threads=run.threads or max(1, (os.cpu_count() or 1) // run.devices),
         out=str(run.folder),
-        data=run.data if run.data in datasets.NAMED else _whole(run.data),
+        data=run.data if run.data in (OWN, *datasets.NAMED) else _whole(run.data),
         data_dir=None if run.data_dir is None else _whole(run.data_dir),
         labels=",".join(map(_whole, str(run.labels).split(","))) if run.label_files else run.labels,
         init=None if run.init is None else _whole(run.init),

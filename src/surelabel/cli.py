@@ -110,9 +110,9 @@ def _evaluate(arguments: list[str]) -> int:
 
 
 def _predict(arguments: list[str]) -> int:
-    options = _parse("predict", "The class and its probability for each image, as CSV.", [
+    options = _parse("predict", "The class and its probability for each sample, as CSV.", [
         (("folder",), {"metavar": "RUN", "help": "a run folder"}),
-        (("data",), {"metavar": "DATA", "help": "a folder, .npz or .npy file, or a data set by name (its test part)"}),
+        (("data",), {"metavar": "DATA", "help": "a folder, .npz, .npy, .csv or .parquet file, or a data set by name"}),
         (("-o", "--out"), {"required": True, "metavar": "FILE", "help": "the CSV file to write"}),
         (("--data-dir",), {"metavar": "DIR", "help": "where the files of a named data set are"}),
         (("--calibrate",), {"metavar": "HELD_OUT", "help": "correct the confidence by samples with labels that the run "
@@ -239,7 +239,7 @@ COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "fit": (_fit, "train a classifier, and evaluate it"),
     "finetune": (_finetune, "teach a linear head on a run's backbone by the same labels"),
     "evaluate": (_evaluate, "the figures of a finished run"),
-    "predict": (_predict, "classes and confidences for new images, as CSV"),
+    "predict": (_predict, "classes and confidences for new samples, as CSV"),
     "suggest": (_suggest, "which samples to label next, as CSV"),
     "export": (_export, "a run's network as an ONNX file"),
     "report": (_report, "a page about a run, or several side by side, to open in a browser"),

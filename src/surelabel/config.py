@@ -103,8 +103,8 @@ class Table:
 
     categorical: str = ""
     ignored: str = ""
-    noise: float = 0.1
-    corruption: float = 0.3
+    noise: float = 0.3
+    corruption: float = 0.2
 
 
 @dataclass(frozen=True)

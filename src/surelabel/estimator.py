@@ -19,13 +19,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from torch import Tensor
 
 from surelabel import build
 from surelabel.config import OWN, Device, Run, Views
 from surelabel.data.source import UNLABELLED
 from surelabel.errors import UserError
 from surelabel.estimator_input import ImageInput, TableInput, is_frame
-from surelabel.fit import fit, load_network
+from surelabel.fit import fit
 from surelabel.heads import BayesianHead
 from surelabel.network import Network
 from surelabel.own import Own
@@ -34,8 +35,9 @@ from surelabel.recipes import recipe, table
 from surelabel.settings import with_settings
 from surelabel.signals import Stopped
 from surelabel.types import Prediction
+from surelabel.validate import validate
 
-# An image this small is not halved by the network's first layer.
+# Images with fewer pixels a side than this get a smaller network, which does not halve them at once.
 SMALL_IMAGE = 16
 
 
@@ -95,6 +97,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes, numbers = np.unique(y[known], return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"y names {'one class' if len(classes) else 'no class'}, and at least two are needed")
+        self.__dict__.pop("classes_", None)  # if this fit fails, what an earlier one learnt no longer belongs together
         labels = np.full(len(y), UNLABELLED)
         labels[known] = numbers
         with as_value_errors():
@@ -155,10 +158,13 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         else:
             run = recipe(self.method, OWN, "all")
             views = Views() if self.mirror else Views("shift", "shift", "strong-shift")
-            stride = 1 if min(shape[1:]) < SMALL_IMAGE else run.network.stem_stride
-            run = replace(run, views=views, network=replace(run.network, stem_stride=stride))
+            run = replace(run, views=views)
+            if min(shape[1:]) < SMALL_IMAGE:
+                run = replace(run, steps=300, network=replace(run.network, name="wrn-10-1", stem_stride=1))
         run = replace(run, seed=_seed(self.random_state), device=self.device, threads=torch.get_num_threads())
-        run = with_settings(run, {**(self.settings or {}), **({"steps": self.steps} if self.steps else {})})
+        if self.steps is not None:
+            run = replace(run, steps=self.steps)
+        run = with_settings(run, dict(self.settings)) if self.settings else validate(run)
         # There is no test set to look at on the way.
         return build.resolve(replace(run, evaluation=replace(run.evaluation, every=run.steps)))
 
@@ -167,7 +173,12 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with tempfile.TemporaryDirectory() as temporary, undisturbed():
             self.run_ = replace(self.run_, out=str(self.out or Path(temporary, "run")))
             folder = fit(self.run_, console=Console(quiet=not self.verbose), own=own)
-            return _for_predictions(load_network(folder))
+            return self._loaded(folder.weights())
+
+    def _loaded(self, weights: dict[str, Tensor]) -> Network:
+        network = build.build_network(self.run_, self.task_)
+        network.load_state_dict(weights)
+        return _for_predictions(network)
 
     def _predicted(self, X: Any) -> Prediction:
         check_is_fitted(self)
@@ -204,9 +215,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights = state.pop("_weights", None)
         super().__setstate__(state)
         if weights is not None:
-            network = build.build_network(self.run_, self.task_)
-            network.load_state_dict(load_tensors(weights))
-            self._network = _for_predictions(network)
+            self._network = self._loaded(load_tensors(weights))
 
 
 def _is_nothing(value: object) -> bool:

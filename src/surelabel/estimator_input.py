@@ -64,20 +64,15 @@ class ImageInput:
 
 
 def is_frame(X: Any) -> bool:
-    """Whether this is a table with named columns: of pandas, polars or pyarrow, none of which is needed here."""
+    """Whether this is a data frame, as of pandas, which is not needed here."""
     return hasattr(X, "columns") and hasattr(X, "__getitem__") and not isinstance(X, np.ndarray)
-
-
-def names_of(X: Any) -> list[Any]:
-    """The names of a frame's columns."""
-    return list(X.column_names if hasattr(X, "column_names") else X.columns)
 
 
 def _columns(X: Any) -> Columns:
     if not is_frame(X):
         return {f"x{number}": values for number, values in enumerate(np.asarray(X, dtype=np.float64).T)}
     made: Columns = {}
-    for name in names_of(X):
+    for name in X.columns:
         values = column(np.asarray(X[name]))
         if values is None:
             raise UserError(f"column {name!r} holds neither numbers nor texts: make numbers of it, or leave it out")

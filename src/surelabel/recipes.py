@@ -94,8 +94,8 @@ def table(method: str, data: str, labels: int | str = "all") -> Run:
         raise UserError(f"{method} compares crops of images, and a table has none: choose another --method")
     return replace(
         _laptop(method, data, labels),
-        steps=500,
-        batch=Batch(32, _ratio(method)),
+        steps=300,
+        batch=Batch(16, _ratio(method)),
         network=Network("mlp-2-128", norm_momentum=0.1),
         views=Views("noise", "noise", "corrupt"),
         evaluation=Evaluation(every=0.1, samples=1000),
@@ -232,6 +232,8 @@ def finetune(run: Run, folder: str, labelled: int) -> Run:
         method="supervised",
         data=run.data,
         data_dir=run.data_dir,
+        label_column=run.label_column,
+        table=run.table,
         labels=run.labels,
         holdout=run.holdout,
         seed=run.seed,
