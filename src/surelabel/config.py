@@ -262,7 +262,8 @@ class Run:
     Args:
         method: supervised, pseudo-label, uda, fixmatch, paws, or bam- before one of the last four; bam-uda-no-sigma;
             +ema or +swa after any
-        data: phc, cifar10, cifar100, mnist, fashion-mnist, imagenet, or the path of a folder, .npz or .npy file
+        data: phc, cifar10, cifar100, mnist, fashion-mnist, imagenet, or the path of a folder, .npz or .npy file;
+            cifar10-lt10, -lt100 and the same of cifar100: long-tailed, the largest class 10 or 100 times the smallest
         data_dir: where the files of a named data set are
         labels: how many labels to use: a number, a percentage of each class such as 10%, or all
         fidelity: where the paper and its released code differ, which to follow; each point is also a setting of its own

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from surelabel import phc
 from surelabel.data import array_files, cifar, folder, idx
+from surelabel.data.longtail import long_tailed
 from surelabel.data.source import DataSet
 from surelabel.errors import UserError, closest
 
@@ -13,6 +14,10 @@ NAMED: dict[str, Callable[[str | None], DataSet]] = {
     "phc": lambda where: phc.load(where) if where else phc.load(),
     "cifar10": lambda where: cifar.load(where or ".", "cifar10"),
     "cifar100": lambda where: cifar.load(where or ".", "cifar100"),
+    "cifar10-lt10": lambda where: long_tailed(cifar.load(where or ".", "cifar10"), 10),
+    "cifar10-lt100": lambda where: long_tailed(cifar.load(where or ".", "cifar10"), 100),
+    "cifar100-lt10": lambda where: long_tailed(cifar.load(where or ".", "cifar100"), 10),
+    "cifar100-lt100": lambda where: long_tailed(cifar.load(where or ".", "cifar100"), 100),
     "mnist": lambda where: idx.load(where, "mnist"),
     "fashion-mnist": lambda where: idx.load(where, "fashion-mnist"),
     "imagenet": lambda where: folder.load(where or ".", size=224),

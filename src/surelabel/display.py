@@ -11,6 +11,12 @@ from rich.table import Table
 
 from surelabel.protocol import WINDOW, Summary
 
+GROUPS = {
+    "many": "Classes with more than 100 training samples",
+    "medium": "Classes with 10 to 100",
+    "few": "Classes with fewer than 10",
+}
+
 
 class Display:
     """A progress bar with the time left on a terminal; elsewhere a line an evaluation, so that a log stays short."""
@@ -92,6 +98,9 @@ def show_result(console: Console, result: dict[str, Any], summary: Summary | Non
         table.add_row(name, form.format(result["averaged"][key]), form.format(result["raw"][key]))
     console.print(table)
     show_classes(console, result["classes"])
+    for name, group in result.get("groups", {}).items():
+        accuracy = "no test samples" if group["accuracy"] is None else f"{group['accuracy']:.1%}"
+        console.print(f"{GROUPS[name]} ({group['classes']}): {accuracy}", highlight=False)
     if summary:
         over = f"{summary.window} evaluations" + (f" (fewer than {WINDOW})" if summary.window < WINDOW else "")
         console.print(

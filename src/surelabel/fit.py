@@ -90,7 +90,7 @@ def _train(
     if data.test is None:
         console.print("There is no test set, so no figures: the labelled part of the data was all used for training")
         return
-    result = evaluate.result(state.evaluated, state.network, data.test, run)
+    result = evaluate.result(state.evaluated, state.network, data.test, run, data.train)
     result["summary"] = asdict(summary(state.history))
     folder.write_result(result)
     show_result(console, result, summary(state.history))
@@ -147,8 +147,8 @@ def start_from(network: Network, path: str | Path) -> None:
 def evaluate_run(path: str | Path) -> dict[str, Any]:
     """The figures of a run on its whole test set, computed anew from its weights."""
     folder = RunFolder(path)
-    _, test = _data_of(folder)
-    return evaluate.result(load_network(folder), load_network(folder, RAW), test, folder.run())
+    data, test = _data_of(folder)
+    return evaluate.result(load_network(folder), load_network(folder, RAW), test, folder.run(), data.train)
 
 
 def bound_of_run(path: str | Path, variance: float, delta: float) -> Bound:
