@@ -19,6 +19,7 @@ from surelabel.config import Device, Run, WeakNorm, steps_of
 from surelabel.data import views
 from surelabel.data.loader import Loader
 from surelabel.data.multicrop import MultiCropLoader
+from surelabel.data.part import Part
 from surelabel.data.source import DataSet
 from surelabel.data.splits import draw_labelled, parse_labels
 from surelabel.data.views import View
@@ -272,6 +273,27 @@ def build_split(run: Run, data: DataSet) -> NDArray[np.int64]:
     return draw_labelled(
         data.train.labels, len(data.classes), parse_labels(run.labels), run.seed, data.class_counts, data.classes
     )
+
+
+def hold_back(run: Run, data: DataSet, labelled: NDArray[np.int64]) -> tuple[DataSet, NDArray[np.int64]]:
+    """With `evaluation.holdout`, the data with that share of the labelled samples to test on, and the labelled rest.
+
+    Of each class at least one stays. The images held back stay in the pool, without their labels.
+    """
+    if not run.evaluation.holdout:
+        return data, labelled
+    random = generator(run.seed, "held back")
+    classes = data.train.labels[labelled]
+    held = []
+    for number in np.unique(classes):
+        members = random.permutation(labelled[classes == number])
+        held.append(members[: min(len(members) - 1, round(run.evaluation.holdout * len(members)))])
+    chosen = np.sort(np.concatenate(held))
+    if not len(chosen):
+        raise UserError(
+            f"evaluation.holdout {run.evaluation.holdout} of {len(labelled)} labels is none: use more labels"
+        )
+    return replace(data, test=Part(data.train, chosen)), np.setdiff1d(labelled, chosen)
 
 
 def build_state(run: Run, network: Network, method: Method) -> TrainState:

@@ -248,11 +248,14 @@ class Evaluation:
         every: a duration: steps between two evaluations
         samples: how many test images, the same at each evaluation; all of them when not given, and always at the end
         batch: images at a time
+        holdout: share of each class's labelled samples whose labels are held back from training, to evaluate on them in
+            place of the test set: for choosing settings
     """
 
     every: float = 1024
     samples: int | None = None
     batch: int = 256
+    holdout: float = 0.0
 
 
 @dataclass(frozen=True)

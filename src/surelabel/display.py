@@ -1,7 +1,7 @@
 """What a person sees while a run trains, and at its end."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -11,6 +11,7 @@ from rich.table import Table
 
 from surelabel.protocol import WINDOW, Summary
 
+Watch = Callable[[dict[str, Any]], None]
 GROUPS = {
     "many": "Classes with more than 100 training samples",
     "medium": "Classes with 10 to 100",
@@ -21,7 +22,8 @@ GROUPS = {
 class Display:
     """A progress bar with the time left on a terminal; elsewhere a line an evaluation, so that a log stays short."""
 
-    def __init__(self, steps: int, done: int, console: Console | None = None) -> None:
+    def __init__(self, steps: int, done: int, console: Console | None = None, watch: Watch | None = None) -> None:
+        self.watch = watch
         self.console = console or Console()
         self.steps = steps
         self.done = done
@@ -57,6 +59,8 @@ class Display:
             spent = time.monotonic() - self.start
             left = spent / (row["step"] - self.done) * (self.steps - row["step"])
             self.console.print(f"step {row['step']}/{self.steps}  {shown}  {duration(left)} left", highlight=False)
+        if self.watch:
+            self.watch(row)
 
 
 def figures_in_words(row: dict[str, Any]) -> str:

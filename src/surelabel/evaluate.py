@@ -86,7 +86,7 @@ def figures(network: Network, source: Source, index: NDArray[np.int64], batch: i
 
 
 def result(averaged: Network, raw: Network, source: Source, run: Run, pool: Source) -> dict[str, Any]:
-    """The figures on the whole test set: of the evaluated weights, of the raw ones, by class, by frequency in the pool."""
+    """The figures on the whole test set: of the evaluated weights, of the raw ones, by class, by group of classes."""
     index = known(source)
     labels = torch.from_numpy(source.labels[index])
     probs = predict(averaged, source, index, run.evaluation.batch).probs

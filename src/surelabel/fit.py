@@ -13,7 +13,7 @@ from surelabel.bound import Bound, bound
 from surelabel.config import Run
 from surelabel.data.folder import FolderSource
 from surelabel.data.source import DataSet, Source
-from surelabel.display import Display, show_result, skipped_in_words
+from surelabel.display import Display, Watch, show_result, skipped_in_words
 from surelabel.errors import UserError
 from surelabel.methods import Method
 from surelabel.network import Network
@@ -25,21 +25,28 @@ from surelabel.train import AnyLoader, train
 
 
 def fit(
-    run: Run, resume: bool = False, console: Console | None = None, labels_of: str | Path | None = None
+    run: Run,
+    resume: bool = False,
+    console: Console | None = None,
+    labels_of: str | Path | None = None,
+    watch: Watch | None = None,
 ) -> RunFolder:
     """Train, evaluate on the whole test set, and leave all of it in the run's folder.
 
-    `labels_of` is another run's folder, whose labelled samples are used; the data must be the same.
+    `labels_of` is another run's folder, whose labelled samples are used; the data must be the same. `watch` is called
+    with each evaluation; what it raises ends the run.
     """
     console = console or Console()
     folder = RunFolder(run.folder)
     if resume:
-        return _fit(_stored(run, folder, console), folder, folder, True, console)
+        return _fit(_stored(run, folder, console), folder, folder, True, console, watch)
     folder.refuse_existing()
-    return _fit(build.resolve(run), folder, None if labels_of is None else RunFolder(labels_of), False, console)
+    return _fit(build.resolve(run), folder, None if labels_of is None else RunFolder(labels_of), False, console, watch)
 
 
-def _fit(run: Run, folder: RunFolder, labels_of: RunFolder | None, resume: bool, console: Console) -> RunFolder:
+def _fit(
+    run: Run, folder: RunFolder, labels_of: RunFolder | None, resume: bool, console: Console, watch: Watch | None
+) -> RunFolder:
     torch.set_num_threads(run.threads or 1)
     data = datasets.load(run.data, run.data_dir)
     method = build.build_method(run, len(data.train))
@@ -47,6 +54,7 @@ def _fit(run: Run, folder: RunFolder, labels_of: RunFolder | None, resume: bool,
     if labels_of is not None:
         labels_of.refuse_other_data(task, build.fingerprint(data))
     labelled = build.build_split(run, data) if labels_of is None else labels_of.labelled()
+    data, taught = build.hold_back(run, data, labelled)
     network = build.build_network(run, task)
     if run.init is not None and not (resume and folder.has_checkpoint):
         start_from(network, run.init)
@@ -54,7 +62,7 @@ def _fit(run: Run, folder: RunFolder, labels_of: RunFolder | None, resume: bool,
     if resume:
         note = folder.load(state)
         console.print(note or f"Going on from step {state.step}", highlight=False, markup=False, soft_wrap=True)
-    loader = build.build_loader(run, data, labelled)
+    loader = build.build_loader(run, data, taught)
     loader(state.step)  # what the views cannot be applied to should fail before there is a folder
     fabric = build.build_fabric(run)
     fabric.launch()  # starts the other processes, which come here by themselves
@@ -63,12 +71,14 @@ def _fit(run: Run, folder: RunFolder, labels_of: RunFolder | None, resume: bool,
     show_found(data, console)
     parameters = sum(parameter.numel() for parameter in network.parameters())
     console.print(
-        f"{run.method} on {run.data}: {len(labelled)} labels, {len(data.train)} images in the pool, "
+        f"{run.method} on {run.data}: {len(taught)} labels, {len(data.train)} images in the pool, "
         f"{len(data.classes)} classes; {run.network.name} with {parameters:,} parameters, {run.steps} steps",
         highlight=False,
         markup=False,
         soft_wrap=True,
     )
+    if len(taught) < len(labelled):
+        console.print(f"Evaluated on {len(labelled) - len(taught)} labelled samples held back, not on the test set")
     if fabric.global_rank > 0:
         with losses_told(folder.path), Display(run.steps, state.step, console) as display:
             train(run, method, loader, state, None, folder, display, fabric)
@@ -77,15 +87,15 @@ def _fit(run: Run, folder: RunFolder, labels_of: RunFolder | None, resume: bool,
         folder.create(run, task, build.fingerprint(data), labelled)
     with losses_told(folder.path), folder.locked():
         folder.write_history(state.history)  # which a killed run may have left ahead of its checkpoint
-        _train(run, method, loader, state, data, folder, console, fabric)
+        _train(run, method, loader, state, data, folder, console, fabric, watch)
     return folder
 
 
 def _train(
     run: Run, method: Method, loader: AnyLoader, state: TrainState, data: DataSet, folder: RunFolder, console: Console,
-    fabric: Fabric,
+    fabric: Fabric, watch: Watch | None,
 ) -> None:  # fmt: skip
-    with Display(run.steps, state.step, console) as display:
+    with Display(run.steps, state.step, console, watch) as display:
         train(run, method, loader, state, data.test, folder, display, fabric)
     if data.test is None:
         console.print("There is no test set, so no figures: the labelled part of the data was all used for training")

@@ -99,7 +99,7 @@ def finetune_options(arguments: list[str]) -> Options | None:
         labelled = len(json.loads((Path(folder) / "split.json").read_text(encoding="utf-8"))["labelled"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"cannot read {Path(folder) / 'split.json'}: {error!r}") from error
-    run = _parsed(finetune(read_run(Path(folder) / "config.yaml"), folder, labelled), given)
+    run = parsed(finetune(read_run(Path(folder) / "config.yaml"), folder, labelled), given)
     _refuse_unused(run, given)
     return Options(run, resume=False)
 
@@ -154,7 +154,7 @@ def _run(given: dict[str, str], extra: dict[str, str]) -> Run:
     chosen_run = recipe(**choice, size=extra.get("size", SIZES[0]))
     if asked.get("fidelity") == "released":
         chosen_run = with_settings(chosen_run, RELEASED)
-    run = _parsed(with_settings(chosen_run, from_file), given)
+    run = parsed(with_settings(chosen_run, from_file), given)
     _refuse_unused(run, given)
     return run
 
@@ -208,7 +208,8 @@ def _parser(run: Run) -> Any:
     return made
 
 
-def _parsed(run: Run, given: dict[str, str]) -> Run:
+def parsed(run: Run, given: dict[str, str]) -> Run:
+    """The run with settings replaced that are given as text, each checked for its type."""
     from jsonargparse import ArgumentError
 
     made = parser()
@@ -239,7 +240,7 @@ def _resumed(given: dict[str, str], extra: dict[str, str]) -> Options:
         raise UserError("--resume RUN goes on with that run's own settings: leave the other options out")
     if not (folder / "config.yaml").is_file():
         raise UserError(f"--resume {folder}: that is not a run folder, it has no config.yaml")
-    return Options(_parsed(replace(read_run(folder / "config.yaml"), out=str(folder)), given), resume=True)
+    return Options(parsed(replace(read_run(folder / "config.yaml"), out=str(folder)), given), resume=True)
 
 
 def _refuse_other_settings(run: Run, stored: Run) -> None:

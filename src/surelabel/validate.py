@@ -20,6 +20,7 @@ NOT_NEGATIVE = (
 SHARES = (
     "average.decay", "optimizer.momentum", "optimizer.start", "optimizer.end", "selection.start", "selection.threshold",
     "selection.quantile", "network.norm_momentum", "paws.smoothing", "paws.large", "paws.small", "teacher.gamma",
+    "evaluation.holdout",
 )  # fmt: skip
 
 

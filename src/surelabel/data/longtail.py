@@ -6,7 +6,8 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.data.source import DataSet, Images, Source
+from surelabel.data.part import Part
+from surelabel.data.source import DataSet
 from surelabel.errors import UserError
 from surelabel.randomness import generator
 
@@ -15,7 +16,7 @@ MANY, FEW = 100, 10
 
 
 class GroupFigures(TypedDict):
-    """A group of classes: how many there are, how many test samples they have, the share of these classified rightly."""
+    """A group of classes: how many, their test samples, and the share of these classified rightly."""
 
     classes: int
     count: int
@@ -25,33 +26,6 @@ class GroupFigures(TypedDict):
 def class_sizes(largest: int, alpha: float, classes: int) -> list[int]:
     """⌊largest · α^(-i / (K - 1))⌋ for class i of K: the first class is α times as large as the last."""
     return [int(largest * alpha ** (-number / (classes - 1))) for number in range(classes)]
-
-
-class Part:
-    """Some samples of a source."""
-
-    def __init__(self, source: Source, rows: NDArray[np.int64]) -> None:
-        self._source = source
-        self._rows = rows
-        self._labels = source.labels[rows]
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return self._source.classes
-
-    @property
-    def labels(self) -> NDArray[np.int64]:
-        return self._labels
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        return self._source.shape
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def images(self, index: NDArray[np.int64]) -> Images:
-        return self._source.images(self._rows[index])
 
 
 def long_tailed(data: DataSet, alpha: int) -> DataSet:
