@@ -86,3 +86,29 @@ def test_a_fingerprint_sees_a_changed_label_and_changed_images(digits_data):
     labels[77] = (labels[77] + 1) % 10
     assert first != made(images, labels)
     assert made(images, labels) != made(255 - images, labels)
+
+
+def test_held_back_labels_are_tested_on_and_not_taught(tiny, digits_data):
+    run = replace(tiny, evaluation=replace(tiny.evaluation, holdout=0.25))
+    labelled = build.build_split(run, digits_data)
+    data, taught = build.hold_back(run, digits_data, labelled)
+    images = digits_data.train.images(labelled)
+    held = data.test.images(np.arange(len(data.test)))
+    assert len(taught) + len(held) == len(labelled) == 40
+    assert len(held) == 10  # one of the four labels of each class
+    assert sorted(data.test.labels) == list(range(10))
+    together = np.concatenate([digits_data.train.images(taught), held]).reshape(40, -1)
+    assert sorted(map(bytes, together)) == sorted(map(bytes, images.reshape(40, -1)))
+    assert build.hold_back(tiny, digits_data, labelled) == (digits_data, labelled)
+    again, _ = build.hold_back(run, digits_data, labelled)
+    assert (again.test.labels == data.test.labels).all()
+    assert data.train is digits_data.train
+
+
+def test_each_class_keeps_a_label_and_none_to_hold_back_is_an_error(tiny, digits_data):
+    run = replace(tiny, labels=20, evaluation=replace(tiny.evaluation, holdout=0.9))
+    labelled = build.build_split(run, digits_data)
+    _, taught = build.hold_back(run, digits_data, labelled)
+    assert sorted(digits_data.train.labels[taught]) == list(range(10))
+    with pytest.raises(UserError, match="is none: use more labels"):
+        build.hold_back(replace(run, labels=10), digits_data, taught)

@@ -162,11 +162,11 @@ def _run(given: dict[str, str], extra: dict[str, str]) -> Run:
 def _refuse_unused(run: Run, given: dict[str, str]) -> None:
     """A setting that the method never reads must not look as if it did something."""
     for key in given:
-        if key in _unused(run):
+        if key in unused(run):
             raise UserError(f"--{key} has no effect on this run ({run.method}): leave it out")
 
 
-def _unused(run: Run) -> set[str]:
+def unused(run: Run) -> set[str]:
     """The settings that this run's method never reads; a name that ends with a dot means all below it."""
     rules = [
         (not run.by_neighbours, {"paws."}),

@@ -40,7 +40,7 @@ def _table_1_cell(method: str, benchmark: str, scale: str) -> Cell:
         return made
     # T, how long the KL's weight rises: 50 or 100 epochs, the paper says, whichever is better.
     half = run_of(method, benchmark, scale).head.kl_warmup
-    choices = [(f"T = {epochs} epochs", {"head.kl_warmup": half * epochs / 50}) for epochs in (50, 100)]
+    choices = [(f"T = {epochs} epochs", {"head.kl_warmup": half * (epochs // 50)}) for epochs in (50, 100)]
     return replace(made, choices=cell(method, benchmark, scale, choices=choices).choices)
 
 

@@ -3,7 +3,7 @@
 import argparse
 import multiprocessing
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,18 @@ from surelabel.config import Run
 from surelabel.errors import UserError
 from surelabel.study import estimate, results
 from surelabel.study.catalogue import STUDIES, find
-from surelabel.study.plan import SCALES, Cell, Job, Study, changed, folder_name, job_key, jobs_of
+from surelabel.study.plan import (
+    SCALES,
+    Cell,
+    Job,
+    Study,
+    changed,
+    different,
+    folder_name,
+    job_key,
+    jobs_of,
+    settings_of,
+)
 from surelabel.study.queue import LOST_AFTER, Queue
 from surelabel.study.worker import Place, data_dir, process, say, work
 from surelabel.validate import validate
@@ -234,6 +245,14 @@ def _still(study: Study, folder: Path) -> int:
     return 0
 
 
+def nearest(settings: Mapping[str, Any], jobs: Iterable[Job]) -> str:
+    """In what these settings differ from those of the most similar job, with the same method and data."""
+    same = ("method", "data", "labels", "seed")
+    alike = [job for job in jobs if all(str(getattr(job.run, key)) == str(settings.get(key)) for key in same)]
+    apart = sorted((different(settings, settings_of(job)) for job in alike), key=len)
+    return f"the nearest differs in {', '.join(apart[0])}" if apart else "nor is any with its method and data"
+
+
 def _import(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="surelabel study import", allow_abbrev=False,
@@ -255,7 +274,7 @@ def _import(arguments: list[str]) -> int:
         record = results.record_of(folder)
         if record["key"] not in wanted:
             others += 1
-            say(f"{folder}: its settings are those of no study's run")
+            say(f"{folder}: no study's run, {nearest(record['config'], wanted.values())}")
         elif record["key"] not in known:
             results.write(record, target, folder_name(wanted[record["key"]]))
             known[record["key"]] = record

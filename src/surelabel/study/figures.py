@@ -77,20 +77,19 @@ def _course_line(place: "Axes", cell: Filled | None, key: str, label: str, colou
     if found is None:
         return
     steps, values = found
-    middle = np.nanmean(values, axis=0)
+    middle = values.mean(axis=0)
     place.plot(steps, middle, color=colour, linewidth=1.4, label=f"{label} ({len(values)})")
     if len(values) > 1:
-        error = np.nanstd(values, axis=0, ddof=1) / np.sqrt(len(values))
+        error = values.std(axis=0, ddof=1) / np.sqrt(values.count(axis=0))
         place.fill_between(steps, middle - error, middle + error, color=colour, alpha=0.15, linewidth=0)
 
 
 def _course(cell: Filled, key: str) -> tuple[Any, Any] | None:
-    """Steps [n] and the figure [seeds, n]; None where no run has it."""
+    """Steps [n] and the figure [seeds, n], masked where a run does not have it; None where no run has it."""
     histories = [record["history"] for record in cell.records.values()]
-    values = [[np.nan if row[key] is None else row[key] for row in rows] for rows in histories]
-    if not values or np.isnan(np.array(values, dtype=np.float64)).all():
-        return None
-    return np.array([row["step"] for row in histories[0]]), np.array(values, dtype=np.float64)
+    known = np.array([[row[key] for row in rows] for rows in histories], dtype=np.float64)
+    values = np.ma.masked_invalid(known)
+    return None if values.count() == 0 else (np.array([row["step"] for row in histories[0]]), values)
 
 
 def _scatter(layout: Layout) -> "Figure":

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from surelabel.config import Run
+from surelabel.fit_options import unused
 from surelabel.settings import flatten
 
 SCALES = ("laptop", "paper")
@@ -111,14 +112,27 @@ def settings_of(job: Job) -> dict[str, Any]:
 def key_of(settings: Mapping[str, Any]) -> str:
     """The name of a run in storage and results: a hash of what its settings change of the defaults.
 
-    Only of that, so that a setting which is added later, and which an older run did without, changes no key.
+    Only of that, so that a setting which is added later, and which an older run did without, changes no key; and only
+    of settings that its method reads.
     """
-    told = {
-        key: _plain(value)
-        for key, value in settings.items()
-        if key not in ASIDE and _plain(value) != _plain(_defaults().get(key))
-    }
+    told = _told(settings)
     return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def different(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:
+    """In what two runs differ: 'steps (1000, 2000)'."""
+    first, second = _told(one), _told(two)
+    keys = [key for key in {**first, **second} if first.get(key) != second.get(key)]
+    return [f"{key} ({one.get(key)}, {two.get(key)})" for key in keys]
+
+
+def _told(settings: Mapping[str, Any]) -> dict[str, Any]:
+    # Seeds alike read alike, and there are many of them.
+    aside = ASIDE | _unread(
+        changed(Run(), {key: settings[key] for key in settings if key in _defaults()} | {"seed": 0})
+    )
+    plain = {key: _plain(value) for key, value in settings.items() if key not in aside}
+    return {key: value for key, value in plain.items() if value != _plain(_defaults().get(key))}
 
 
 def job_key(job: Job) -> str:
@@ -128,6 +142,11 @@ def job_key(job: Job) -> str:
 def folder_name(job: Job) -> str:
     """Of a job's run folder and of its result, readable and unlike any other's."""
     return f"{Path(replace(job.run, out=None).folder).name}-{job_key(job)}"
+
+
+@cache
+def _unread(run: Run) -> set[str]:
+    return unused(run)
 
 
 @cache

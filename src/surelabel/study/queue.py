@@ -38,12 +38,12 @@ class Queue:
     """The storage at a URL: `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`."""
 
     def __init__(self, url: str, lost_after: int = LOST_AFTER) -> None:
+        self.url = url
         self.lost_after = lost_after
         self.storage = open_storage(url, max(1, lost_after // 6), lost_after)
-        self.lock = FileLock(f"{Path(url.removeprefix('sqlite:///'))}.lock") if url.startswith("sqlite") else None
         import optuna
 
-        with self._alone():
+        with alone(url):
             self.study = optuna.create_study(
                 storage=self.storage, study_name=NAME, load_if_exists=True, direction="maximize"
             )
@@ -51,7 +51,7 @@ class Queue:
 
     def offer(self, records: Mapping[str, Record]) -> None:
         """Let the others know what is finished already."""
-        with self._alone():
+        with alone(self.url):
             known = self._by_key()
             for key, record in records.items():
                 if key not in known or known[key].state != self.states.COMPLETE:
@@ -59,7 +59,7 @@ class Queue:
 
     def add(self, keys: Sequence[str]) -> None:
         """Let these runs wait for a worker, unless they are there; those that failed before are tried again."""
-        with self._alone():
+        with alone(self.url):
             known = self._by_key()
             for key in keys:
                 if key not in known or known[key].state == self.states.FAIL:
@@ -67,7 +67,7 @@ class Queue:
 
     def claim(self, keys: Sequence[str], after: Mapping[str, str]) -> Claim | None:
         """The first of these runs that waits, and whose predecessor, if it has one, is complete."""
-        with self._alone():
+        with alone(self.url):
             self._revive(keys)
             known = self._by_key()
             for key in keys:
@@ -184,27 +184,30 @@ class Queue:
     def _id(self) -> int:
         return self.storage.get_study_id_from_name(NAME)
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Within this block no other worker, here or elsewhere, is in such a block."""
-        if self.lock is not None:
-            with self.lock:
-                yield
-            return
-        from sqlalchemy import text
 
-        with self.storage.engine.connect() as connection:
-            connection.execute(text("SELECT pg_advisory_lock(:number)"), {"number": LOCK_NUMBER})
-            try:
-                yield
-            finally:
-                connection.execute(text("SELECT pg_advisory_unlock(:number)"), {"number": LOCK_NUMBER})
+@contextmanager
+def alone(url: str) -> Iterator[None]:
+    """Within this block no other worker on this storage, here or elsewhere, is in such a block."""
+    if url.startswith("sqlite"):
+        with FileLock(f"{_file(url)}.lock"):
+            yield
+        return
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:  # whose end, however it comes, gives the lock back
+        connection.execute("SELECT pg_advisory_lock(%s)", [LOCK_NUMBER])
+        yield
+
+
+def _file(url: str) -> Path:
+    return Path(url.removeprefix("sqlite:///"))
 
 
 def open_storage(url: str, heartbeat: int | None = None, lost_after: int | None = None) -> "optuna.storages.RDBStorage":
     """Optuna's storage at this URL; what is wrong with it is told without its password."""
     try:
         import optuna
+        import psycopg
         from sqlalchemy.engine import make_url
         from sqlalchemy.exc import SQLAlchemyError
     except ImportError as error:
@@ -216,13 +219,14 @@ def open_storage(url: str, heartbeat: int | None = None, lost_after: int | None 
     engine: dict[str, Any] = {"pool_pre_ping": True}
     if kind == "sqlite":
         engine["connect_args"] = {"timeout": 120}
-        Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-    else:
-        url = f"postgresql+psycopg:{rest}"
+    driver = url if kind == "sqlite" else f"postgresql+psycopg:{rest}"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         try:
-            return optuna.storages.RDBStorage(url, engine, heartbeat_interval=heartbeat, grace_period=lost_after)
-        except (SQLAlchemyError, ImportError, RuntimeError) as error:
-            shown = make_url(url).render_as_string(hide_password=True)
+            if kind == "sqlite":
+                _file(url).parent.mkdir(parents=True, exist_ok=True)
+            with alone(url):  # two that make the tables at the same time would get in each other's way
+                return optuna.storages.RDBStorage(driver, engine, heartbeat_interval=heartbeat, grace_period=lost_after)
+        except (SQLAlchemyError, psycopg.Error, OSError, RuntimeError) as error:
+            shown = make_url(driver).render_as_string(hide_password=True)
             raise UserError(f"cannot open the storage {shown}: {str(error).splitlines()[0]}") from error

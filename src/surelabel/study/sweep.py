@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import optuna
 
 DESCRIPTION = """Tune settings: try values from the --space of each, learn from what was tried which to try next, and
-stop early what falls behind. Options that are not listed here are those of `surelabel fit`. The objective is computed on a
-part of the labelled samples that is held back from training (--evaluation.holdout, 0.2 unless given), never on the test
-set unless you set --evaluation.holdout 0."""
+stop early what falls behind. Options that are not listed here are those of `surelabel fit`. The objective is computed
+on a part of the labelled samples that is held back from training (--evaluation.holdout, 0.2 unless given), never on
+the test set unless you set --evaluation.holdout 0."""
 OBJECTIVES: dict[str, Literal["maximize", "minimize"]] = {"accuracy": "maximize", "ece": "minimize"}
 HOLDOUT = 0.2
 

@@ -189,17 +189,13 @@ def cost_table(study: Study, layout: Layout) -> Table:
             pairs = common(layout.cells[base, column], layout.cells[other, column])
             if pairs:
                 ratios = [two["seconds_a_step"] / one["seconds_a_step"] for one, two in pairs if one["seconds_a_step"]]
-                shares = [reached(two, one["final"]["accuracy"]) for one, two in pairs]
+                shares = [reached(two, one["history"][-1]["accuracy"]) for one, two in pairs]
                 known = [share for share in shares if share is not None]
-                when = (
-                    f"{median(known):.0%} of the run in {len(known)} of {len(pairs)}"
-                    if known
-                    else f"never in {len(pairs)}"
-                )
+                when = f"{median(known):.0%} of the run" if known else "never"
                 rows.append([column, base, other, mean(ratios, "{:.3f}"), when, f"{len(known)} of {len(pairs)}"])
     caption = (
         "Seconds of a step, other / base, seed by seed (whatever else the machine did is in it: see `make bench`); "
-        "and the first evaluation as accurate as the base ended, the median over the seeds that get there."
+        "and the first evaluation as accurate as the base's last, the median over the seeds that get there."
     )
     headings = ["data", "base", "other", "time of a step", "reaches the base's accuracy after", "seeds that do"]
     return Table("Cost", headings, rows, caption)

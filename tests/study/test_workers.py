@@ -1,0 +1,127 @@
+"""Three real worker processes on one storage; one of them is killed in the middle of a run."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from surelabel.study.queue import Queue
+
+RUNS = 10  # of the study below: two methods at two learning rates on two benchmarks, and two with all labels
+
+
+def study(storage, out, options, log):
+    command = [
+        sys.executable,
+        "-m",
+        "surelabel.cli",
+        "study",
+        "phc",
+        "--seeds",
+        "1",
+        "--storage",
+        storage,
+        "--out",
+        out,
+    ]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    with log.open("w") as file:
+        return subprocess.Popen(
+            [*map(str, command), "--lost-after", "6", *options], stdout=file, stderr=subprocess.STDOUT, env=environment
+        )
+
+
+def in_the_middle(log):
+    """The folder of the run that this worker is in the middle of: it has a checkpoint, and is far from its end."""
+    begun = [line for line in log.read_text().splitlines() if line.startswith("Begun: ")]
+    folders = [path for line in begun[-1:] for path in log.parent.glob(f"out/runs/study/*{line[-17:-1]}")]
+    for folder in folders:
+        lines = (folder / "metrics.jsonl").read_text().splitlines() if (folder / "checkpoint.pt").exists() else []
+        if 1 <= len(lines) <= 6 and not (folder / "result.json").exists():
+            return folder
+    return None
+
+
+def test_three_workers_share_a_study_and_what_a_killed_one_began_is_resumed(storage, tmp_path, tiny_options):
+    out, logs = tmp_path / "out", [tmp_path / f"worker-{number}.log" for number in range(3)]
+    options = [*tiny_options, "--storage", storage]
+    workers = [study(tmp_path, out, options, log) for log in logs]
+    killed = None
+    deadline = time.monotonic() + 240
+    while killed is None:
+        assert time.monotonic() < deadline
+        assert any(worker.poll() is None for worker in workers), logs[0].read_text()
+        for worker, log in zip(workers, logs, strict=True):
+            if worker.poll() is None and (killed := in_the_middle(log)):
+                worker.send_signal(signal.SIGKILL)
+                break
+        time.sleep(0.01)
+    codes = [worker.wait(timeout=240) for worker in workers]
+    said = "".join(log.read_text() for log in logs)
+    assert sorted(codes) == [-signal.SIGKILL, 0, 0], said
+
+    records = [json.loads(path.read_text()) for path in (out / "results" / "runs").glob("*.json")]
+    keys = [record["key"] for record in records]
+    assert len(set(keys)) == len(keys) == RUNS
+    assert said.count("Begun: ") == RUNS + 1
+    assert sum(line.startswith("[") for line in said.splitlines()) == RUNS
+    states = [trial.state.name for trial in Queue(storage).study.trials]
+    assert (states.count("COMPLETE"), states.count("FAIL")) == (RUNS, 1)
+    resumed = [path for path in (out / "runs" / "study").glob("*.log") if "Going on from step" in path.read_text()]
+    assert [path.stem for path in resumed] == [killed.name]
+
+    times = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("result.json")}
+    again = study(tmp_path, out, options, tmp_path / "again.log")
+    assert again.wait(timeout=240) == 0
+    text = (tmp_path / "again.log").read_text()
+    assert f"{RUNS} runs: {RUNS} finished, 0 to do" in text
+    assert "Begun" not in text
+    assert times == {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("result.json")}
+    assert (out / "results" / "phc-laptop.html").exists()
+
+
+def test_another_machine_gets_the_results_from_the_storage(tmp_path, tiny_options, capsys):
+    """Another folder stands for another machine: it has the storage, but neither run folders nor results."""
+    storage = f"sqlite:///{tmp_path / 'shared.sqlite3'}"
+    options = ["study", "phc", "--seeds", "1", "--storage", storage, *tiny_options[2:], "--set", "steps=6"]
+    assert main([*options, "--out", str(tmp_path / "here")]) == 0
+    first = capsys.readouterr().out
+    assert main([*options, "--out", str(tmp_path / "there")]) == 0
+    second = capsys.readouterr().out
+    assert f"{RUNS} finished, 0 to do" in second
+    here, there = (sorted((tmp_path / name / "results" / "runs").glob("*.json")) for name in ("here", "there"))
+    assert [path.name for path in here] == [path.name for path in there]
+    assert [path.read_text() for path in here] == [path.read_text() for path in there]
+    assert not (tmp_path / "there" / "runs").exists()
+    assert first.split("\n\n")[1:-1] == second.split("\n\n")[1:-1]
+    # And from the results alone, with neither storage nor run folders, nothing is run again.
+    fresh = [word if word != storage else f"sqlite:///{tmp_path / 'fresh.sqlite3'}" for word in options]
+    assert main([*fresh, "--out", str(tmp_path / "there")]) == 0
+    assert f"{RUNS} finished, 0 to do" in capsys.readouterr().out
+
+
+def test_several_workers_of_one_command(tmp_path, tiny_options):
+    log = tmp_path / "workers.log"
+    assert study(tmp_path, tmp_path, [*tiny_options, "--workers", "2"], log).wait(timeout=240) == 0, log.read_text()
+    assert log.read_text().count("Begun: ") == RUNS
+    assert "seed 0: accuracy" in log.read_text()
+    assert len(list(Path(tmp_path, "results", "runs").glob("*.json"))) == RUNS
+
+
+def test_a_worker_that_is_asked_to_stop_saves_and_gives_its_run_back(tmp_path, tiny_options):
+    storage = f"sqlite:///{tmp_path / 'study.sqlite3'}"
+    log = tmp_path / "worker.log"
+    worker = study(tmp_path, tmp_path / "out", [*tiny_options, "--storage", storage], log)
+    deadline = time.monotonic() + 120
+    while not (folder := in_the_middle(log)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(timeout=60) == 128 + signal.SIGTERM
+    assert "The same command goes on from here" in log.read_text()
+    assert "RUNNING" not in [trial.state.name for trial in Queue(storage).study.trials]
+    assert (folder / "checkpoint.pt").exists()
+    assert not (folder / "result.json").exists()
