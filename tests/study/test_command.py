@@ -37,7 +37,7 @@ def test_the_list_says_of_each_study_what_where_how_many_and_how_long_without_to
         (["study", "curves", "--data", "cifar10"], "To leave it out, name the others"),
         (["study", "import", "nowhere"], "nowhere is not a folder"),
         (["sweep"], "name at least one setting to tune"),
-        (["sweep", "--space", "lr=1:2"], "Did you mean 'optimizer.lr' or 'head.lr'?"),
+        (["sweep", "--space", "lr=1:2"], "Did you mean 'head.lr' or 'optimizer.lr'?"),
         (["sweep", "--space", "optimizer.lr=2:1"], "LOW must be below HIGH"),
         (["sweep", "--space", "optimizer.lr=log:0:1"], "above zero with log"),
         (["sweep", "--space", "optimizer.lr=1:2:3"], "write KEY=LOW:HIGH"),
@@ -52,7 +52,17 @@ def test_a_users_mistake_is_told_before_any_work(arguments, message, capsys, tmp
     assert not list(tmp_path.rglob("config.yaml"))
 
 
-def test_studies_without_runs_leave_a_table_and_pictures(tmp_path, capsys):
+def test_studies_without_runs_leave_a_table_and_pictures(tmp_path, capsys, monkeypatch):
+    from surelabel.phc import pictures
+
+    def quick(folder):
+        """The real ones solve for the bands of a crystal, and have tests of their own."""
+        path = folder / "phc-density.png"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"PNG")
+        return [path]
+
+    monkeypatch.setattr(pictures, "draw_pictures", quick)
     for name in ("lt-data", "schedules", "phc-data"):
         assert main(["study", name, "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
@@ -61,7 +71,7 @@ def test_studies_without_runs_leave_a_table_and_pictures(tmp_path, capsys):
     assert "11,376 crystals: 9,876 in the pool, 1,500 to test on" in said
     made = {path.name for path in (tmp_path / "results").iterdir()}
     assert {"lt-data.md", "lt-data.html", "schedules.svg", "schedules.png", "phc-data.html", "phc-density.png"} <= made
-    assert (tmp_path / "results" / "phc-data.html").read_text().count("data:image/png") == 4
+    assert (tmp_path / "results" / "phc-data.html").read_text().count("data:image/png") == 1
 
 
 def test_the_drawn_schedules_are_those_of_the_averages():

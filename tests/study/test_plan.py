@@ -6,6 +6,7 @@ from surelabel import settings
 from surelabel.config import Run
 from surelabel.recipes import recipe
 from surelabel.study import plan
+from surelabel.study.catalogue import STUDIES
 from surelabel.study.plan import Cell, Job, changed, different, folder_name, job_key, jobs_of, key_of, settings_of
 
 RUN = recipe("fixmatch", "cifar10", 250)
@@ -72,6 +73,12 @@ def test_settings_are_changed_at_any_depth_and_the_rest_stays():
     assert replace(made, steps=Run().steps, optimizer=Run().optimizer) == Run()
     with pytest.raises((TypeError, AttributeError)):
         changed(Run(), {"optimizer.rate": 1})
+
+
+def test_the_key_of_a_job_is_that_of_all_its_settings():
+    for study in STUDIES.values():
+        for job in jobs_of(study.cells("laptop"), seeds=2)[::9]:
+            assert key_of(settings_of(job)) == job_key(job), job.name
 
 
 def test_differences_are_named():

@@ -6,32 +6,47 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from surelabel.cli import main
+from surelabel.errors import UserError
+from surelabel.settings import read_yaml
+from surelabel.study import catalogue
+from surelabel.study.plan import Job, job_key
 from surelabel.study.queue import Queue
+from surelabel.study.worker import Place, perform
 
-RUNS = 10  # of the study below: two methods at two learning rates on two benchmarks, and two with all labels
+RUNS = 4  # of the part of a study below: two methods at two learning rates
+PROGRAM = """
+import sys
+from dataclasses import replace
+from surelabel.cli import main
+from surelabel.study import catalogue
+
+if __name__ == "__main__":
+    whole = catalogue.STUDIES["phc"]
+    catalogue.STUDIES["phc"] = replace(whole, cells=lambda scale: whole.cells(scale)[:2])
+    sys.exit(main(["study", "phc", "--seeds", "1", *sys.argv[1:]]))
+"""
 
 
-def study(storage, out, options, log):
-    command = [
-        sys.executable,
-        "-m",
-        "surelabel.cli",
-        "study",
-        "phc",
-        "--seeds",
-        "1",
-        "--storage",
-        storage,
-        "--out",
-        out,
-    ]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+@pytest.fixture(autouse=True)
+def part(monkeypatch):
+    """Of the study of crystals only two methods on one benchmark, so that it is done in seconds."""
+    whole = catalogue.STUDIES["phc"]
+    monkeypatch.setitem(catalogue.STUDIES, "phc", replace(whole, cells=lambda scale: whole.cells(scale)[:2]))
+
+
+def study(tmp_path, out, options, log):
+    """`surelabel study phc` of that part, as a process of its own."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [sys.executable, str(tmp_path / "program.py"), "--out", str(out), "--lost-after", "6", *options]
     with log.open("w") as file:
-        return subprocess.Popen(
-            [*map(str, command), "--lost-after", "6", *options], stdout=file, stderr=subprocess.STDOUT, env=environment
-        )
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
 
 
 def in_the_middle(log):
@@ -125,3 +140,29 @@ def test_a_worker_that_is_asked_to_stop_saves_and_gives_its_run_back(tmp_path, t
     assert "RUNNING" not in [trial.state.name for trial in Queue(storage).study.trials]
     assert (folder / "checkpoint.pt").exists()
     assert not (folder / "result.json").exists()
+
+
+def test_fine_tuning_follows_its_run_and_is_a_result_of_its_own(tiny, tmp_path):
+    job = Job(replace(tiny, method="paws", steps=4), finetune=0.05)
+    place = Place(tmp_path, "sqlite:///unused", lost_after=60)
+    base, head = perform(job.before, place), perform(job, place)
+    assert (base["key"], head["key"]) == (job_key(job.before), job_key(job))
+    assert head["config"] == base["config"] | {"finetune.lr": 0.05}
+    assert base["split"] == head["split"]
+    (stored,) = (tmp_path / "runs" / "study").glob(f"*{job_key(job)}/config.yaml")
+    assert read_yaml(stored)["optimizer.lr"] == 0.05
+    assert read_yaml(stored)["method"] == "supervised"
+
+
+def test_a_run_that_fails_is_told_and_the_others_go_on(tmp_path, tiny_options, capsys, monkeypatch):
+    from surelabel.study import worker
+
+    def broken(job, place):
+        raise UserError("the loss became nan at step 3")
+
+    monkeypatch.setattr(worker, "perform", broken)
+    assert main(["study", "phc", "--seeds", "1", "--out", str(tmp_path), *tiny_options]) == 1
+    said = capsys.readouterr().out
+    assert said.count("Begun") == RUNS
+    assert said.count("the loss became nan at step 3") == 2 * RUNS
+    assert "0 of 4 runs are finished" in said

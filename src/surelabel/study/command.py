@@ -3,7 +3,7 @@
 import argparse
 import multiprocessing
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,9 @@ from surelabel.study.plan import (
     Job,
     Study,
     changed,
-    different,
     folder_name,
     job_key,
     jobs_of,
-    settings_of,
 )
 from surelabel.study.queue import LOST_AFTER, Queue
 from surelabel.study.worker import Place, data_dir, process, say, work
@@ -35,7 +33,9 @@ study --list` says what there is; `surelabel study import RUN ...` takes over fi
 
 def main(arguments: list[str]) -> int:
     if arguments[:1] == ["import"]:
-        return _import(arguments[1:])
+        from surelabel.study.importing import main as take_over
+
+        return take_over(arguments[1:])
     options = _parser().parse_args(arguments)
     if options.list:
         print(listing(options.scale))
@@ -215,10 +215,12 @@ def _write(
     from surelabel.study import figures, page
     from surelabel.study.layout import lay_out
 
-    queue = Queue(place.storage, place.lost_after)
     stored = results.read_all(place.results)
-    for key, record in queue.records(by_key).items():
-        if key not in stored:
+    errors: dict[str, str] = {}
+    if options.storage or not options.tables:
+        queue = Queue(place.storage, place.lost_after)
+        errors = queue.errors(by_key)
+        for key, record in queue.records(by_key.keys() - stored.keys()).items():
             stored[key] = record
             results.write(record, place.results, folder_name(by_key[key]))
     done = sum(key in stored for key in by_key)
@@ -228,10 +230,10 @@ def _write(
     drawn = figures.draw(study, layout)
     print("\n" + "\n\n".join(table.markdown() for table in tables) + "\n")
     written = page.write(study, options.scale, tables, drawn, place.out / "results", state)
-    for key, error in queue.errors(by_key).items():
+    for key, error in errors.items():
         say(f"Failed: {by_key[key].name}: {error}")
-    say(f"{state} In {', '.join(str(path) for path in written)}".strip())
-    return 1 if queue.errors(by_key) else 0
+    say(f"{state} In {', '.join(map(str, written))}".strip())
+    return 1 if errors else 0
 
 
 def _still(study: Study, folder: Path) -> int:
@@ -242,42 +244,4 @@ def _still(study: Study, folder: Path) -> int:
         print("\n\n".join(table.markdown() for table in tables) + "\n")
     written = page.write(study, None, tables, drawn, folder, pictures=files)
     say(f"In {', '.join(map(str, written))}")
-    return 0
-
-
-def nearest(settings: Mapping[str, Any], jobs: Iterable[Job]) -> str:
-    """In what these settings differ from those of the most similar job, with the same method and data."""
-    same = ("method", "data", "labels", "seed")
-    alike = [job for job in jobs if all(str(getattr(job.run, key)) == str(settings.get(key)) for key in same)]
-    apart = sorted((different(settings, settings_of(job)) for job in alike), key=len)
-    return f"the nearest differs in {', '.join(apart[0])}" if apart else "nor is any with its method and data"
-
-
-def _import(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="surelabel study import", allow_abbrev=False,
-        description="Take finished run folders over as results, where their settings are those of a study's run.",
-    )  # fmt: skip
-    parser.add_argument("runs", nargs="+", metavar="RUN", type=Path, help="a run folder, or a folder of such")
-    parser.add_argument("--out", default=".", metavar="DIR", help="as of `surelabel study` (default: this folder)")
-    options = parser.parse_args(arguments)
-    target = Path(options.out) / "results" / "runs"
-    wanted = {
-        job_key(job): job
-        for study in STUDIES.values()
-        for scale in SCALES
-        for job in jobs_of(study.cells(scale), seeds=10)
-    }
-    known = results.read_all(target)
-    taken = others = 0
-    for folder in results.finished_folders(options.runs):
-        record = results.record_of(folder)
-        if record["key"] not in wanted:
-            others += 1
-            say(f"{folder}: no study's run, {nearest(record['config'], wanted.values())}")
-        elif record["key"] not in known:
-            results.write(record, target, folder_name(wanted[record["key"]]))
-            known[record["key"]] = record
-            taken += 1
-    say(f"{taken} results into {target}; {others} runs belong to no study")
     return 0

@@ -2,13 +2,13 @@
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 import numpy as np
 
 from surelabel.config import Run, steps_of
-from surelabel.study.plan import Job
+from surelabel.study.plan import FINETUNED, Job
 from surelabel.study.results import Record
 
 # Seconds of a step, measured on one core of a two-core machine that was busy with another such run: laptop recipes,
@@ -20,17 +20,20 @@ SIDES = {"imagenet": 224, "fashion-mnist": 28, "mnist": 28}
 TEST_IMAGES = {"phc": 1500, "imagenet": 50_000}
 
 
-def seconds(job: Job, records: Iterable[Record] = (), speed: float = 1.0) -> float:
+def seconds(job: Job, records: Sequence[Record] = (), speed: float = 1.0) -> float:
     """Of a job. `speed` is how many times as quick this machine is as the one of reference."""
     run = job.run
     alike = [
         record["seconds"]
         for record in records
-        if all(str(record["config"].get(key)) == str(getattr(run, key)) for key in ("method", "data", "steps"))
+        if record["config"].get(FINETUNED) == job.finetune
+        and all(str(record["config"].get(key)) == str(getattr(run, key)) for key in ("method", "data", "steps"))
         and record["config"].get("network.name") == run.network.name
     ]
     if alike:
         return float(median(alike))
+    if job.finetune is not None:
+        return seconds(Job(run), records, speed) / 10  # only the labelled images, 50 times
     image = REFERENCE["seconds"] / REFERENCE["images"] * work(run) / speed
     evaluations = run.steps // max(1, steps_of(run.evaluation.every, run.steps)) * (run.evaluation.samples or 10_000)
     tested = evaluations + 2 * TEST_IMAGES.get(run.data, 10_000)

@@ -99,7 +99,6 @@ def changed(part: Any, settings: Mapping[str, Any]) -> Any:
     return part
 
 
-@cache
 def settings_of(job: Job) -> dict[str, Any]:
     """All settings of a job by dotted name, nothing left open; without where and on what it is run."""
     from surelabel.build import resolve
@@ -115,38 +114,38 @@ def key_of(settings: Mapping[str, Any]) -> str:
     Only of that, so that a setting which is added later, and which an older run did without, changes no key; and only
     of settings that its method reads.
     """
-    told = _told(settings)
-    return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(json.dumps(told(settings), sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
-def different(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:
-    """In what two runs differ: 'steps (1000, 2000)'."""
-    first, second = _told(one), _told(two)
-    keys = [key for key in {**first, **second} if first.get(key) != second.get(key)]
-    return [f"{key} ({one.get(key)}, {two.get(key)})" for key in keys]
-
-
-def _told(settings: Mapping[str, Any]) -> dict[str, Any]:
-    # Seeds alike read alike, and there are many of them.
-    aside = ASIDE | _unread(
-        changed(Run(), {key: settings[key] for key in settings if key in _defaults()} | {"seed": 0})
-    )
+def told(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Of these settings those that say something: not the default, and read by the method."""
+    run = changed(Run(), {key: settings[key] for key in settings if key in _defaults()})
+    aside = ASIDE | unused(run)
     plain = {key: _plain(value) for key, value in settings.items() if key not in aside}
     return {key: value for key, value in plain.items() if value != _plain(_defaults().get(key))}
 
 
+def different(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:
+    """In what two runs differ: 'steps (1000, 2000)'."""
+    first, second = told(one), told(two)
+    keys = [key for key in {**first, **second} if first.get(key) != second.get(key)]
+    return [f"{key} ({one.get(key)}, {two.get(key)})" for key in keys]
+
+
 def job_key(job: Job) -> str:
-    return key_of(settings_of(job))
+    return key_of(_briefly(job.seeded(0)) | {"seed": job.run.seed})
+
+
+@cache
+def _briefly(job: Job) -> dict[str, Any]:
+    """What tells a job apart, as settings that have its key: seeds are many, and differ in nothing else."""
+    settings = settings_of(job)
+    return {key: settings[key] for key in told(settings)} | {"method": job.run.method}
 
 
 def folder_name(job: Job) -> str:
     """Of a job's run folder and of its result, readable and unlike any other's."""
     return f"{Path(replace(job.run, out=None).folder).name}-{job_key(job)}"
-
-
-@cache
-def _unread(run: Run) -> set[str]:
-    return unused(run)
 
 
 @cache

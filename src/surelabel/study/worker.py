@@ -121,11 +121,11 @@ def _report(queue: Queue, job: Job, record: Record, by_key: dict[str, Job]) -> N
     counts = queue.counts(by_key)
     left = [by_key[key] for name in ("waiting", "running") for key in counts[name]]
     finished = queue.records(by_key)
-    spent = estimate.total(left, finished) / max(1, len(counts["running"]) + 1)
+    ahead = estimate.total(left, finished) / (len(counts["running"]) + 1)
     figures = f"accuracy {record['final']['accuracy']:.1%}, ECE {record['final']['ece']:.3f}"
     say(
         f"[{len(counts['complete'])}/{len(by_key)}] {job.name}: {figures}, {duration(record['seconds'])}; "
-        f"about {duration(spent)} left"
+        f"about {duration(ahead)} left"
     )
 
 
