@@ -105,8 +105,13 @@ def test_finished_run_folders_are_imported_where_a_study_has_such_a_run(tmp_path
             (folder / file).write_text(json.dumps(content))
         (folder / "metrics.jsonl").write_text(json.dumps({"step": 800, **figures}) + "\n")
         (folder / "timings.jsonl").write_text(json.dumps({"step": 800, "training": 1.0, "evaluation": 1.0}) + "\n")
+    damaged = tmp_path / "runs" / "damaged"
+    damaged.mkdir()
+    (damaged / "config.yaml").write_text("gone_since: 3\n")
+    (damaged / "result.json").write_text("{}")
     assert main(["study", "import", str(tmp_path / "runs"), "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
+    assert "there is no setting named 'gone_since'" in said
     assert "other: no study's run, the nearest differs in optimizer.lr (0.5, 0.03)" in said
     assert "1 results into" in said
     (stored,) = (tmp_path / "results" / "runs").iterdir()

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from surelabel.errors import UserError
 from surelabel.study import results
 from surelabel.study.catalogue import STUDIES
 from surelabel.study.plan import SCALES, Job, different, folder_name, job_key, jobs_of, key_of, settings_of
@@ -38,7 +39,12 @@ def main(arguments: list[str]) -> int:
     }
     taken = others = 0
     for folder in folders:
-        record = results.record_of(folder)
+        try:
+            record = results.record_of(folder)
+        except UserError as error:  # of another version, or damaged: the rest can be taken over all the same
+            others += 1
+            say(f"{folder} is left out: {error}")
+            continue
         alike = wanted.get(key_of(record["config"] | {"seed": 0}))
         if alike is None:
             others += 1
@@ -47,5 +53,5 @@ def main(arguments: list[str]) -> int:
             results.write(record, target, folder_name(alike.seeded(record["seed"])))
             known[record["key"]] = record
             taken += 1
-    say(f"{taken} results into {target}; {others} runs belong to no study")
+    say(f"{taken} results into {target}; {others} runs are left out")
     return 0

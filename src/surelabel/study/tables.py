@@ -71,9 +71,11 @@ def main_table(study: Study, layout: Layout) -> Table:
                 line.append("" if value is None else _pair(f"{value.accuracy:.1f}%", value.ece))
     caption = (
         "Test accuracy / ECE of the evaluated weights at the last step, on the whole test set; mean ± standard error "
-        "over seeds. The paper's figures are those of its own size and protocol."
+        "over seeds."
     )
-    return Table(f"{study.name}: {study.what}", headings, rows, caption)
+    if any(cell.cell.printed for cell in layout.cells.values()):
+        caption += " The paper's figures are those of its own size and protocol."
+    return Table(study.what[0].upper() + study.what[1:], headings, rows, caption)
 
 
 def _ours(cell: Filled) -> str:
