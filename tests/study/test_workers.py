@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -60,7 +59,7 @@ def in_the_middle(log):
     return None
 
 
-def test_three_workers_share_a_study_and_what_a_killed_one_began_is_resumed(storage, tmp_path, tiny_options):
+def test_three_workers_share_a_study_and_what_a_killed_one_began_is_resumed(storage, tmp_path, tiny_options, capsys):
     out, logs = tmp_path / "out", [tmp_path / f"worker-{number}.log" for number in range(3)]
     options = [*tiny_options, "--storage", storage]
     workers = [study(tmp_path, out, options, log) for log in logs]
@@ -73,7 +72,7 @@ def test_three_workers_share_a_study_and_what_a_killed_one_began_is_resumed(stor
             if worker.poll() is None and (killed := in_the_middle(log)):
                 worker.send_signal(signal.SIGKILL)
                 break
-        time.sleep(0.01)
+        time.sleep(0.02)
     codes = [worker.wait(timeout=240) for worker in workers]
     said = "".join(log.read_text() for log in logs)
     assert sorted(codes) == [-signal.SIGKILL, 0, 0], said
@@ -89,9 +88,8 @@ def test_three_workers_share_a_study_and_what_a_killed_one_began_is_resumed(stor
     assert [path.stem for path in resumed] == [killed.name]
 
     times = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("result.json")}
-    again = study(tmp_path, out, options, tmp_path / "again.log")
-    assert again.wait(timeout=240) == 0
-    text = (tmp_path / "again.log").read_text()
+    assert main(["study", "phc", "--seeds", "1", "--out", str(out), *options]) == 0
+    text = capsys.readouterr().out
     assert f"{RUNS} runs: {RUNS} finished, 0 to do" in text
     assert "Begun" not in text
     assert times == {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("result.json")}
@@ -118,28 +116,25 @@ def test_another_machine_gets_the_results_from_the_storage(tmp_path, tiny_option
     assert f"{RUNS} finished, 0 to do" in capsys.readouterr().out
 
 
-def test_several_workers_of_one_command(tmp_path, tiny_options):
-    log = tmp_path / "workers.log"
-    assert study(tmp_path, tmp_path, [*tiny_options, "--workers", "2"], log).wait(timeout=240) == 0, log.read_text()
-    assert log.read_text().count("Begun: ") == RUNS
-    assert "seed 0: accuracy" in log.read_text()
-    assert len(list(Path(tmp_path, "results", "runs").glob("*.json"))) == RUNS
-
-
-def test_a_worker_that_is_asked_to_stop_saves_and_gives_its_run_back(tmp_path, tiny_options):
+def test_two_workers_of_one_command_save_when_it_is_asked_to_stop_and_it_goes_on_from_there(tmp_path, tiny_options):
     storage = f"sqlite:///{tmp_path / 'study.sqlite3'}"
     log = tmp_path / "worker.log"
-    worker = study(tmp_path, tmp_path / "out", [*tiny_options, "--storage", storage], log)
-    deadline = time.monotonic() + 120
+    options = [*tiny_options, "--storage", storage]
+    command = study(tmp_path, tmp_path / "out", [*options, "--workers", "2"], log)
+    deadline = time.monotonic() + 240
     while not (folder := in_the_middle(log)):
         assert time.monotonic() < deadline
-        time.sleep(0.01)
-    worker.send_signal(signal.SIGTERM)
-    assert worker.wait(timeout=60) == 128 + signal.SIGTERM
+        assert command.poll() is None, log.read_text()
+        time.sleep(0.02)
+    command.terminate()
+    assert command.wait(timeout=60) in (128 + signal.SIGTERM, 256 - signal.SIGTERM)
     assert "The same command goes on from here" in log.read_text()
     assert "RUNNING" not in [trial.state.name for trial in Queue(storage).study.trials]
     assert (folder / "checkpoint.pt").exists()
     assert not (folder / "result.json").exists()
+    assert main(["study", "phc", "--seeds", "1", "--out", str(tmp_path / "out"), *options]) == 0
+    assert len(list((tmp_path / "out" / "results" / "runs").glob("*.json"))) == RUNS
+    assert "Going on from step" in folder.with_name(f"{folder.name}.log").read_text()
 
 
 def test_fine_tuning_follows_its_run_and_is_a_result_of_its_own(tiny, tmp_path):
