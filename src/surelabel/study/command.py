@@ -3,7 +3,7 @@
 import argparse
 import multiprocessing
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
         return take_over(arguments[1:])
     options = _parser().parse_args(arguments)
     if options.list:
-        print(listing(options.scale))
+        print(listing(options.scale, results.read_all(Path(options.out) / "results" / "runs")))
         return 0
     if options.name is None:
         raise UserError("name a study, such as table1; `surelabel study --list` explains them all")
@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"take a worker for dead after so long without a sign of life (default: {LOST_AFTER})",
     )
     parser.add_argument("--tables", action="store_true", help="run nothing: make the tables of what is finished")
-    return parser  # fmt: skip
+    return parser
 
 
 def _positive(text: str) -> int:
@@ -87,13 +87,14 @@ def _place(options: argparse.Namespace) -> Place:
     return Place(out.resolve(), storage, options.lost_after, where)
 
 
-def listing(scale: str) -> str:
+def listing(scale: str, records: Mapping[str, results.Record]) -> str:
     """Every study: what, where in the paper, how many runs, how long. Runs that studies share are counted in each."""
     speed = estimate.speed_here()
     lines = [f"At {scale} scale, on one core of this machine; times are estimates. Runs that studies share run once.\n"]
     for study in STUDIES.values():
         jobs = jobs_of(study.cells(scale))
-        cost = "no runs" if not jobs else f"{len(jobs)} runs, about {_long(estimate.total(jobs, speed=speed))}"
+        time = _long(estimate.total(jobs, records, speed))
+        cost = f"{len(jobs)} runs, about {time}" if jobs else "no runs"
         lines.append(f"{study.name:<16} {study.what}\n{'':<16} {study.place}; {cost}")
     return "\n".join(lines)
 
@@ -203,9 +204,11 @@ def _together(jobs: Sequence[Job], place: Place, workers: int) -> int:
     for number, handler in before.items():
         signal.signal(number, handler)
     codes = [one.exitcode or 0 for one in running]
-    if any(codes):
-        say("Not all workers came to the end. The same command goes on from here")
-    return max(codes, key=abs) if any(codes) else 0
+    counts = Queue(place.storage, place.lost_after).counts([job_key(job) for job in jobs])
+    if not any(codes) or not (counts["waiting"] or counts["running"]):
+        return 0  # where a worker was lost, the others did its work
+    say("Not all workers came to the end. The same command goes on from here")
+    return max(codes, key=abs)
 
 
 def _write(
@@ -225,6 +228,8 @@ def _write(
             results.write(record, place.results, folder_name(by_key[key]))
     done = sum(key in stored for key in by_key)
     state = "" if done == len(by_key) else f"{done} of {len(by_key)} runs are finished."
+    if options.set:
+        state = f"With {', '.join(options.set)}. {state}".strip()
     layout = lay_out(study, cells, stored, options.seeds)
     tables = page.tables_of(study, layout)
     drawn = figures.draw(study, layout)
