@@ -63,6 +63,41 @@ def test_every_test_in_the_paper_map_exists(entry):
     assert not name or f"def {name}(" in text
 
 
+ROWS = [[cell.strip() for cell in line.split("|")[1:-1]] for line in MAP.splitlines() if line.startswith("| ")][1:]
+# All that the paper numbers.
+NUMBERED = [
+    *(f"Eq. {number}" for number in range(1, 5)), "Algorithm 1", "Algorithm 2", "Theorem 1", "Corollary 1",
+    *(f"Table {number}" for number in range(1, 11)),
+    "Fig. 1a", "Fig. 1b", *(f"Fig. {number}" for number in range(2, 8)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("entry", NUMBERED)
+def test_the_paper_map_has_all_that_the_paper_numbers(entry):
+    rows = [row for row in ROWS if re.search(rf"(^|[,;] ){re.escape(entry)}([,;]|$)", row[0])]
+    assert rows
+    assert all(len(row) == 5 and all(row) for row in rows)
+    assert entry.startswith("Eq") or any(row[4].startswith("`surelabel ") for row in rows)
+
+
+def test_every_command_in_the_paper_map_exists_and_every_study_is_in_it():
+    from surelabel.cli import COMMANDS
+    from surelabel.study.catalogue import STUDIES
+
+    commands = [command.split() for row in ROWS for command in re.findall(r"`surelabel ([^`]+)`", row[4])]
+    assert {command[0] for command in commands} <= set(COMMANDS)
+    assert sorted(command[1] for command in commands if command[0] == "study") == sorted(STUDIES)
+
+
+def test_a_study_is_where_the_paper_map_says():
+    from surelabel.study.catalogue import STUDIES
+
+    for row in ROWS:
+        for name in re.findall(r"`surelabel study ([\w-]+)`", row[4]):
+            place = STUDIES[name].place.partition(" (")[0].replace("Figure", "Fig.").replace("Appendix", "App.")
+            assert place in row[0].split("; ")
+
+
 PAGES = sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 
 

@@ -11,7 +11,7 @@ from surelabel.backbones.pretrained import EfficientNetLite0, is_installed
 from surelabel.config import Evaluation, Network, Views
 from surelabel.data.arrays import ArraySource
 from surelabel.data.folder import names_of
-from surelabel.data.holdout import Part
+from surelabel.data.part import Part
 from surelabel.errors import UserError
 from surelabel.features import pictures_of, seen_by_trunk, with_features
 from surelabel.fit import evaluate_run, fit

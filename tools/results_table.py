@@ -9,8 +9,6 @@ given several times, any two methods. Apart from the method and its own settings
 
 import argparse
 import json
-import math
-import statistics
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from surelabel.settings import read_yaml
+from surelabel.study.statistics import LEVEL, difference, mean
 
 FIGURES = {"accuracy": "{:.1%}", "ece": "{:.3f}", "nll": "{:.2f}", "purity": "{:.0%}", "acceptance": "{:.0%}"}
 HEADINGS = ("accuracy", "ECE", "NLL", "purity", "accepted")
@@ -29,7 +28,6 @@ DIFFERENCES = {
     "purity": (100, "{:+.1f}", 1),
 }
 DIFFERENCE_HEADINGS = ("accuracy, points", "ECE", "NLL", "purity, points")
-LEVEL = 0.95
 ALWAYS = ("data", "labels", "method")
 # Which seed, where and on what a run was made is not what was run.
 ASIDE = {"seed", "out", "threads", "device", "data_dir"}
@@ -137,17 +135,6 @@ def means(runs: list[dict[str, Any]]) -> list[str]:
     return [mean([run[key] for run in runs], form) for key, form in FIGURES.items()]
 
 
-def mean(values: list[float | None], form: str) -> str:
-    """'71.2% ± 0.4%', without an error for a single value, '–' for none."""
-    known = [value for value in values if value is not None]
-    if not known:
-        return "–"
-    shown = form.format(statistics.mean(known))
-    if len(known) == 1:
-        return shown
-    return f"{shown} ± {form.format(statistics.stdev(known) / math.sqrt(len(known)))}"
-
-
 def compared(groups: list[Group], base: str, other: str) -> list[tuple[dict[str, Any], list[Any]]]:
     """A row for every two groups of these methods that are alike; what keeps the rest apart goes to stderr."""
     bases, others = ([group for group in groups if group.config["method"] == name] for name in (base, other))
@@ -201,26 +188,6 @@ def differences(base: Group, other: Group, seeds: list[int]) -> list[str]:
         known = [(one[key], two[key]) for one, two in pairs if one[key] is not None and two[key] is not None]
         cells.append(difference([scale * (two - one) for one, two in known], form, better))
     return cells
-
-
-def difference(values: list[float], form: str, better: int) -> str:
-    """'+1.2 [-0.3, +2.7] 4/5', without an interval for a single value, '–' for none."""
-    if not values:
-        return "–"
-    improved = f"{sum(value * better > 0 for value in values)}/{len(values)}"
-    if len(values) == 1:
-        return f"{form.format(values[0])} {improved}"
-    low, high = map(form.format, interval(values))
-    return f"{form.format(statistics.mean(values))} [{low}, {high}] {improved}"
-
-
-def interval(values: list[float]) -> tuple[float, float]:
-    """The confidence interval of the mean of values that are normal about it."""
-    from scipy import stats  # of the tests' requirements: the other table does without
-
-    error = statistics.stdev(values) / math.sqrt(len(values))
-    half = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1)) * error
-    return statistics.mean(values) - half, statistics.mean(values) + half
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import torch
 
 from surelabel.config import OWN, TABLE_VIEWS, Run
 from surelabel.data import views
-from surelabel.data.holdout import Part
+from surelabel.data.part import Part
 from surelabel.data.source import DataSet
 from surelabel.data.table import TableSource
 from surelabel.data.views import Corrupt, Noise, View

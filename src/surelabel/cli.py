@@ -235,6 +235,18 @@ def _data(arguments: list[str]) -> int:
     return 0
 
 
+def _study(arguments: list[str]) -> int:
+    from surelabel.study.command import main as study
+
+    return study(arguments)
+
+
+def _sweep(arguments: list[str]) -> int:
+    from surelabel.study.sweep import main as sweep
+
+    return sweep(arguments)
+
+
 COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "fit": (_fit, "train a classifier, and evaluate it"),
     "finetune": (_finetune, "teach a linear head on a run's backbone by the same labels"),
@@ -243,6 +255,8 @@ COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "suggest": (_suggest, "which samples to label next, as CSV"),
     "export": (_export, "a run's network as an ONNX file"),
     "report": (_report, "a page about a run, or several side by side, to open in a browser"),
+    "study": (_study, "make a table or figure of the paper, by one worker or many"),
+    "sweep": (_sweep, "tune the settings of a run"),
     "recipes": (_recipes, "the settings of the paper's benchmarks"),
     "data": (_data, "make tar shards of images; make and check the photonic-crystal data set"),
 }

@@ -292,7 +292,8 @@ class Run:
         method: supervised, pseudo-label, uda, fixmatch, paws, or bam- before one of the last four; bam-uda-no-sigma;
             +ema or +swa after any
         data: phc, cifar10, cifar100, mnist, fashion-mnist, imagenet, or the path of a folder of images or tar shards,
-            or of a .npz, .npy, .csv or .parquet file
+            or of a .npz, .npy, .csv or .parquet file;
+            cifar10-lt10, -lt100 and the same of cifar100: long-tailed, the largest class 10 or 100 times the smallest
         data_dir: where the files of a named data set are
         label_column: of a table, the column that holds the labels; label, class, target or y when not given
         labels: how many labels to use: a number, a percentage of each class such as 10%, or all; or, for a folder of

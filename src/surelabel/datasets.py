@@ -6,6 +6,7 @@ from pathlib import Path
 from surelabel import phc
 from surelabel.config import TABLE_FILES, Table
 from surelabel.data import array_files, cifar, folder, idx, shards, table
+from surelabel.data.longtail import long_tailed
 from surelabel.data.reading import Progress
 from surelabel.data.source import DataSet
 from surelabel.errors import UserError, closest
@@ -20,6 +21,10 @@ NAMED: dict[str, Callable[[str | None], DataSet]] = {
     "phc": lambda where: phc.load(where) if where else phc.load(),
     "cifar10": lambda where: cifar.load(where or ".", "cifar10"),
     "cifar100": lambda where: cifar.load(where or ".", "cifar100"),
+    "cifar10-lt10": lambda where: long_tailed(cifar.load(where or ".", "cifar10"), 10),
+    "cifar10-lt100": lambda where: long_tailed(cifar.load(where or ".", "cifar10"), 100),
+    "cifar100-lt10": lambda where: long_tailed(cifar.load(where or ".", "cifar100"), 10),
+    "cifar100-lt100": lambda where: long_tailed(cifar.load(where or ".", "cifar100"), 100),
     "mnist": lambda where: idx.load(where, "mnist"),
     "fashion-mnist": lambda where: idx.load(where, "fashion-mnist"),
     "imagenet": lambda where: _imagenet(Path(where or ".")),

@@ -17,12 +17,19 @@ from surelabel.protocol import WINDOW, Summary
 
 # Names of files and classes are not markup, and a log wraps its own lines.
 PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
+Watch = Callable[[dict[str, Any]], None]
+GROUPS = {
+    "many": "Classes with more than 100 training samples",
+    "medium": "Classes with 10 to 100",
+    "few": "Classes with fewer than 10",
+}
 
 
 class Display:
     """A progress bar with the time left on a terminal; elsewhere a line an evaluation, so that a log stays short."""
 
-    def __init__(self, steps: int, done: int, console: Console | None = None) -> None:
+    def __init__(self, steps: int, done: int, console: Console | None = None, watch: Watch | None = None) -> None:
+        self.watch = watch
         self.console = console or Console()
         self.steps = steps
         self.done = done
@@ -58,6 +65,8 @@ class Display:
             spent = time.monotonic() - self.start
             left = spent / (row["step"] - self.done) * (self.steps - row["step"])
             self.console.print(f"step {row['step']}/{self.steps}  {shown}  {duration(left)} left", highlight=False)
+        if self.watch:
+            self.watch(row)
 
 
 @contextmanager
@@ -136,6 +145,9 @@ def show_result(console: Console, result: dict[str, Any], summary: Summary | Non
         table.add_row(name, form.format(result["averaged"][key]), form.format(result["raw"][key]))
     console.print(table)
     show_classes(console, result["classes"])
+    for name, group in result.get("groups", {}).items():
+        accuracy = "no test samples" if group["accuracy"] is None else f"{group['accuracy']:.1%}"
+        console.print(f"{GROUPS[name]} ({group['classes']}): {accuracy}", highlight=False)
     if summary:
         over = f"{summary.window} evaluations" + (f" (fewer than {WINDOW})" if summary.window < WINDOW else "")
         console.print(

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from surelabel import metrics
 from surelabel.config import Run
+from surelabel.data.longtail import by_group
 from surelabel.data.source import UNLABELLED, Source, in_batches
 from surelabel.errors import UserError
 from surelabel.network import Network
@@ -80,8 +81,8 @@ def figures(network: Network, source: Source, index: NDArray[np.int64], batch: i
     return metrics.evaluation(predict(network, source, index, batch).probs, torch.from_numpy(source.labels[index]))
 
 
-def result(averaged: Network, raw: Network, source: Source, run: Run) -> dict[str, Any]:
-    """The figures on the whole test set: of the evaluated weights, of the raw ones, and by class."""
+def result(averaged: Network, raw: Network, source: Source, run: Run, pool: Source) -> dict[str, Any]:
+    """The figures on the whole test set: of the evaluated weights, of the raw ones, by class, by group of classes."""
     index = known(source)
     labels = torch.from_numpy(source.labels[index])
     probs = predict(averaged, source, index, run.evaluation.batch).probs
@@ -94,4 +95,5 @@ def result(averaged: Network, raw: Network, source: Source, run: Run) -> dict[st
         "averaged": found,
         "raw": found if raw is averaged else figures(raw, source, index, run.evaluation.batch),
         "classes": classes,
+        "groups": by_group(pool.labels, len(source.classes), (probs.argmax(1) == labels).numpy(), labels.numpy()),
     }

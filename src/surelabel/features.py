@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from surelabel.backbones.pretrained import FEATURES, NAME, OFFSET, SCALE, EfficientNetLite0
-from surelabel.data.holdout import Part
+from surelabel.data.part import Part
 from surelabel.data.picture_cache import cache_folder
 from surelabel.data.reading import Progress
 from surelabel.data.source import DataSet, Images, Source, image_shape

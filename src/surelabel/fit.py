@@ -19,6 +19,7 @@ from surelabel.data.table import TableSource
 from surelabel.display import (
     PLAIN,
     Display,
+    Watch,
     duration,
     found_in_words,
     network_in_words,
@@ -45,24 +46,26 @@ def fit(
     labels_of: str | Path | None = None,
     own: Own = NOTHING,
     minutes: float | None = None,
+    watch: Watch | None = None,
 ) -> RunFolder:
     """Train, evaluate on the whole test set, and leave all of it in the run's folder.
 
     `labels_of` is another run's folder, whose labelled samples are used; the data must be the same. `own` gives data,
-    a backbone or views that have no name. `minutes` sets the run's steps by how long some take here.
+    a backbone or views that have no name. `minutes` sets the run's steps by how long some take here. `watch` is called
+    with each evaluation; what it raises ends the run.
     """
     console = console or Console()
     folder = RunFolder(run.folder)
     if resume:
-        return _fit(_stored(run, folder, console), folder, folder, True, console, own)
+        return _fit(_stored(run, folder, console), folder, folder, True, console, own, watch=watch)
     folder.refuse_existing()
     run = build.resolve(own.named_in(run))
-    return _fit(run, folder, None if labels_of is None else RunFolder(labels_of), False, console, own, minutes)
+    return _fit(run, folder, None if labels_of is None else RunFolder(labels_of), False, console, own, minutes, watch)
 
 
 def _fit(
     run: Run, folder: RunFolder, labels_of: RunFolder | None, resume: bool, console: Console, own: Own,
-    minutes: float | None = None,
+    minutes: float | None = None, watch: Watch | None = None,
 ) -> RunFolder:  # fmt: skip
     torch.set_num_threads(run.threads or 1)
     with reading(console) as progress:
@@ -100,6 +103,8 @@ def _fit(
         + ("" if seconds is None else f", about {duration(run.steps * seconds / TRAINING)} here"),
         **PLAIN,
     )
+    if run.holdout is not None and data.test is not None:
+        console.print(f"Evaluated on {len(data.test)} labelled samples held back, not on any other test set", **PLAIN)
     if fabric.global_rank > 0:
         with losses_told(folder.path), Display(run.steps, state.step, console) as display:
             train(run, method, loader, state, None, folder, display, fabric)
@@ -109,20 +114,20 @@ def _fit(
         folder.create(run, task, build.fingerprint(data), labelled, table)
     with losses_told(folder.path), folder.locked():
         folder.write_history(state.history)  # which a killed run may have left ahead of its checkpoint
-        _train(run, method, loader, state, data, folder, console, fabric)
+        _train(run, method, loader, state, data, folder, console, fabric, watch)
     return folder
 
 
 def _train(
     run: Run, method: Method, loader: AnyLoader, state: TrainState, data: DataSet, folder: RunFolder, console: Console,
-    fabric: Fabric,
+    fabric: Fabric, watch: Watch | None,
 ) -> None:  # fmt: skip
-    with Display(run.steps, state.step, console) as display:
+    with Display(run.steps, state.step, console, watch) as display:
         train(run, method, loader, state, data.test, folder, display, fabric)
     if data.test is None:
         console.print("There is no test set, so no figures: the labelled part of the data was all used for training")
         return
-    result = evaluate.result(state.evaluated, state.network, data.test, run)
+    result = evaluate.result(state.evaluated, state.network, data.test, run, data.train)
     result["summary"] = asdict(summary(state.history))
     folder.write_result(result)
     show_result(console, result, summary(state.history))
@@ -184,8 +189,9 @@ def start_from(network: Network, path: str | Path) -> None:
 def evaluate_run(path: str | Path, own: Own = NOTHING) -> dict[str, Any]:
     """The figures of a run on its whole test set, computed anew from its weights."""
     folder = RunFolder(path)
-    _, test = _tested(folder, own)
-    return evaluate.result(load_network(folder, own=own), load_network(folder, RAW, own), test, folder.run())
+    data, test = _tested(folder, own)
+    network, raw = load_network(folder, own=own), load_network(folder, RAW, own)
+    return evaluate.result(network, raw, test, folder.run(), data.train)
 
 
 def bound_of_run(path: str | Path, variance: float, delta: float, own: Own = NOTHING) -> Bound:

@@ -126,7 +126,7 @@ def finetune_options(arguments: list[str]) -> Options | None:
         labelled = len(json.loads((Path(folder) / "split.json").read_text(encoding="utf-8"))["labelled"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"cannot read {Path(folder) / 'split.json'}: {error!r}") from error
-    run = _parsed(finetune(read_run(Path(folder) / "config.yaml"), folder, labelled), given)
+    run = parsed(finetune(read_run(Path(folder) / "config.yaml"), folder, labelled), given)
     _refuse_unused(run, given)
     return Options(run, resume=False)
 
@@ -184,7 +184,7 @@ def _run(given: dict[str, str], extra: dict[str, str]) -> Run:
     chosen_run = _recipe(choice, asked, extra)
     if asked.get("fidelity") == "released":
         chosen_run = with_settings(chosen_run, RELEASED)
-    run = _parsed(with_settings(chosen_run, from_file), given)
+    run = parsed(with_settings(chosen_run, from_file), given)
     _refuse_unused(run, given)
     return run
 
@@ -250,11 +250,11 @@ def _from_run(given: dict[str, str], extra: dict[str, str]) -> tuple[dict[str, s
 def _refuse_unused(run: Run, given: dict[str, str]) -> None:
     """A setting that the method never reads must not look as if it did something."""
     for key in given:
-        if key in _unused(run):
+        if key in unused(run):
             raise UserError(f"--{key} has no effect on this run ({run.method}): leave it out")
 
 
-def _unused(run: Run) -> set[str]:
+def unused(run: Run) -> set[str]:
     """The settings that this run's method never reads; a name that ends with a dot means all below it."""
     rules = [
         (not run.by_neighbours, {"paws."}),
@@ -311,7 +311,8 @@ def _parser(run: Run) -> Any:
     return made
 
 
-def _parsed(run: Run, given: dict[str, str]) -> Run:
+def parsed(run: Run, given: dict[str, str]) -> Run:
+    """The run with settings replaced that are given as text, each checked for its type."""
     from jsonargparse import ArgumentError
 
     made = parser()
@@ -342,7 +343,7 @@ def _resumed(given: dict[str, str], extra: dict[str, str]) -> Options:
         raise UserError("--resume RUN goes on with that run's own settings: leave the other options out")
     if not (folder / "config.yaml").is_file():
         raise UserError(f"--resume {folder}: that is not a run folder, it has no config.yaml")
-    return Options(_parsed(replace(read_run(folder / "config.yaml"), out=str(folder)), given), resume=True)
+    return Options(parsed(replace(read_run(folder / "config.yaml"), out=str(folder)), given), resume=True)
 
 
 def _refuse_other_settings(run: Run, stored: Run) -> None:

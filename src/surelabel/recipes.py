@@ -32,6 +32,7 @@ SIZES = ("laptop", "paper")
 BENCHMARKS: dict[str, tuple[str, int | str]] = {
     **{f"cifar10-{labels}": ("cifar10", labels) for labels in (40, 250, 2500, 4000)},
     **{f"cifar100-{labels}": ("cifar100", labels) for labels in (400, 4000, 10000)},
+    **{f"{data}-lt-{alpha}": (f"{data}-lt{alpha}", "10%") for data in ("cifar10", "cifar100") for alpha in (10, 100)},
     "phc-10": ("phc", "10%"),
     "phc-1": ("phc", "1%"),
     **{f"fashion-mnist-{labels}": ("fashion-mnist", labels) for labels in (40, 250, 400)},
@@ -116,7 +117,7 @@ def _paper(method: str, data: str, labels: int | str) -> Run:
     if run.teaches:
         run = replace(run, forward=None, weak_norm="batch-kept")
     run = replace(run, selection=Selection(quantile=_quantile(method, data)))
-    if data == "cifar100":
+    if _family(data) == "cifar100":
         return replace(run, network=Network("wrn-28-8"), optimizer=Optimizer(weight_decay=CIFAR100_DECAY))
     if data == "phc":
         epoch = -(-POOL_OF_CRYSTALS // 64)
@@ -145,7 +146,7 @@ def _laptop(method: str, data: str, labels: int | str) -> Run:
         evaluation=Evaluation(every=1 / 40, samples=1000),
         selection=Selection(quantile=_quantile(method, data), warmup=0.1),
     )
-    if data == "cifar100":
+    if _family(data) == "cifar100":
         return replace(run, optimizer=Optimizer(weight_decay=CIFAR100_DECAY))
     if data == "phc":
         network = replace(run.network, padding="circular")
@@ -174,7 +175,7 @@ def _paper_paws(method: str, data: str, labels: int | str) -> Run:
         head=Head(kl_warmup=50 * epoch),
         evaluation=Evaluation(every=epoch),
     )
-    if data == "cifar100":
+    if _family(data) == "cifar100":
         paws = Paws(per_class=6)
         teacher = replace(run.teacher, onset=100 * epoch)
         return replace(run, network=replace(run.network, name="wrn-28-8"), paws=paws, teacher=teacher)
@@ -265,13 +266,18 @@ def _periodic_paws(settings: Paws) -> Paws:
     return replace(settings, view="periodic", smalls=0, me_max=False)
 
 
+def _family(data: str) -> str:
+    """The data set whose settings hold: a long-tailed one's are those of the whole."""
+    return data.partition("-lt")[0]
+
+
 def _ratio(method: str) -> int:
     return 1 if Run(method).base.endswith("pseudo-label") else 7
 
 
 def _quantile(method: str, data: str) -> float | None:
     """The paper's Q, for the methods that select by uncertainty."""
-    return {"cifar100": 0.75, "phc": 0.9}.get(data, 0.95) if Run(method).by_uncertainty else None
+    return {"cifar100": 0.75, "phc": 0.9}.get(_family(data), 0.95) if Run(method).by_uncertainty else None
 
 
 def _periodic() -> Views:

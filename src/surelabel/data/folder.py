@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from surelabel.data.arrays import own_data_set
 from surelabel.data.folder_layout import FolderLayout, image_files, read_layout
-from surelabel.data.holdout import Part
 from surelabel.data.image_files import SUFFIXES, Header
+from surelabel.data.part import Part
 from surelabel.data.picture_cache import Pictures, decoded
 from surelabel.data.reading import Progress, printable
 from surelabel.data.source import UNLABELLED, DataSet, Source

@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.data.source import DataSet, Images, Source
+from surelabel.data.part import Part
+from surelabel.data.source import DataSet
 from surelabel.errors import UserError
 from surelabel.randomness import generator
 
@@ -54,21 +55,6 @@ def choose_held_out(
         raise UserError(f"holdout: each class ({shown}, ...) has a single label, so that none can be kept aside")
     groups = np.split(order, np.cumsum(sizes)[:-1])
     return np.sort(np.concatenate([group[:count] for group, count in zip(groups, taken, strict=True)]))
-
-
-class Part:
-    """Some of the samples of a source, in this order."""
-
-    def __init__(self, whole: Source, index: NDArray[np.int64]) -> None:
-        self.whole, self.index = whole, index
-        self.labels = whole.labels[index]
-        self.classes, self.shape = whole.classes, whole.shape
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def images(self, index: NDArray[np.int64]) -> Images:
-        return self.whole.images(self.index[index])
 
 
 def without(data: DataSet, labelled: NDArray[np.int64], held: NDArray[np.int64]) -> tuple[DataSet, NDArray[np.int64]]:

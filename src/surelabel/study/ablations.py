@@ -1,0 +1,122 @@
+"""The studies that change one setting at a time: Tables 7 to 10, Figures 1 and 6."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from surelabel.study import printed
+from surelabel.study.benchmarks import SMALL, benchmark_title, cell, run_of, seeds_of
+from surelabel.study.plan import Cell, Printed, Study
+
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
+PAWS_EPOCHS = 600  # of the paper's runs on CIFAR, of which its numbers of epochs are parts
+
+
+def _rows(method: str, rows: Mapping[str, Mapping[str, Any]], table: str | None, place: str, scale: str) -> list[Cell]:
+    """A cell for each row of settings; on a laptop the paper's figures are those of another benchmark, and say so."""
+    known = printed.read(table) if table else {}
+    here = place if scale == "paper" else SMALL
+    cells = []
+    for row, settings in rows.items():
+        value = known.get((row, place))
+        cells.append(
+            cell(method, here, scale, seeds_of(scale), row=row, settings=settings, printed=_on(value, place, here))
+        )
+    return cells
+
+
+def _on(value: Printed | None, place: str, here: str) -> Printed | None:
+    return value if value is None or place == here else replace(value, on=benchmark_title(place))
+
+
+def _sigma(scale: str) -> list[Cell]:
+    cells = []
+    for place in ("cifar100-400", "cifar100-4000") if scale == "paper" else ("cifar100-400",):
+        variants: list[tuple[str, str, str, dict[str, Any]]] = [
+            ("uda", "uda", "UDA (t = 0.4)", {}),
+            ("no-sigma-0.4", "bam-uda-no-sigma", "BAM-UDA, no σ² (t = 0.4)", {"target.temperature": 0.4}),
+            ("no-sigma-0.9", "bam-uda-no-sigma", "BAM-UDA, no σ² (t = 0.9)", {"target.temperature": 0.9}),
+            ("bam-uda", "bam-uda", "BAM-UDA (t = 0.9)", {}),
+        ]
+        for label, method, row, settings in variants:
+            (made,) = _rows(method, {label: settings}, printed.TABLE_7, place, scale)
+            cells.append(replace(made, row=row))
+    return cells
+
+
+def _temperature(scale: str) -> list[Cell]:
+    rows = {f"{t:.1f}": {"target.temperature": t} for t in (0.4, 0.8, 0.9, 1.0)}
+    return _rows("bam-uda", rows, printed.TABLE_8, "cifar100-400", scale)
+
+
+def _samples(scale: str) -> list[Cell]:
+    rows = {str(m): {"head.samples": m} for m in (2, 5, 10, 50)}
+    return _rows("bam-uda", rows, printed.TABLE_9, "cifar100-400", scale)
+
+
+def _duration(epochs: int, place: str, scale: str) -> float:
+    """As the recipes have it: in steps, or on a laptop as a part of the run."""
+    share = epochs / PAWS_EPOCHS
+    return share if scale == "laptop" else round(share * run_of("paws", place, scale).steps)
+
+
+def _momentum(scale: str) -> list[Cell]:
+    names = [row for row, _ in printed.read(printed.TABLE_10)]
+    rows = {}
+    for name in names:
+        epochs, gamma = name.split("-")
+        rows[name] = {
+            "teacher.schedule": "linear",
+            "teacher.warmup": _duration(int(epochs), "cifar100-4000", scale),
+            "teacher.gamma": float(gamma),
+        }
+    cells = _rows("paws+ema", rows, printed.TABLE_10, "cifar100-4000", scale)
+    return [replace(made, row="W = {}, γ = {}".format(*made.row.split("-"))) for made in cells]
+
+
+def _swa_onset(scale: str) -> list[Cell]:
+    rows = {
+        f"+SWA after {epochs} epochs": {"teacher.onset": _duration(epochs, "cifar10-4000", scale)}
+        for epochs in (10, 50, 100, 200)
+    }
+    return [
+        *_rows("paws", {"PAWS": {}}, None, "cifar10-4000", scale),
+        *_rows("paws+swa", rows, None, "cifar10-4000", scale),
+    ]
+
+
+def _threshold_sweep(scale: str) -> list[Cell]:
+    rows = {f"{threshold:g}": {"selection.threshold": threshold} for threshold in THRESHOLDS}
+    return _rows("fixmatch", rows, None, "cifar100-4000", scale)
+
+
+def _paws_sweep(scale: str) -> list[Cell]:
+    """The similarities' temperature τ_p by the sharpening t, and each of PAWS's other two devices left out."""
+    rows: dict[str, dict[str, Any]] = {
+        f"τ = {tau:g}, t = {t:g}": {"paws.temperature": tau, "target.temperature": t}
+        for tau in (0.03, 0.05, 0.07, 0.1)
+        for t in (0.1, 0.25, 0.5)
+    }
+    rows |= {"no me-max": {"paws.me_max": False}, "no label smoothing": {"paws.smoothing": 0.0}}
+    return _rows("paws", rows, None, "cifar100-4000", scale)
+
+
+STUDIES = (
+    Study(
+        "sigma-ablation", "the Bayesian head for averaging alone, without its uncertainty",
+        "Table 7 (tab:buda_sigma)", _sigma,
+        pairs=(("BAM-UDA, no σ² (t = 0.9)", "BAM-UDA (t = 0.9)"), ("UDA (t = 0.4)", "BAM-UDA (t = 0.9)")),
+    ),
+    Study("temperature", "BAM-UDA's sharpening t", "Table 8 (stab:uda_temp)", _temperature, heading="t",
+          pairs=(("0.4", "0.9"),)),
+    Study("samples", "how many predictions BAM-UDA averages, M", "Table 9 (stab:uda_bayes_sam)", _samples, heading="M",
+          pairs=(("2", "50"),)),
+    Study("momentum", "how γ of PAWS+EMA rises: over W of 600 epochs, up to γ", "Table 10 (stab:paws_ablate_momsch)",
+          _momentum, heading="warm-up", note=f"Epochs are parts of a run: W of {PAWS_EPOCHS}."),
+    Study("swa-onset", "when SWA should begin", "Figure 6 (sfig:paws_ablate_swa)", _swa_onset, figure="curves",
+          note=f"Epochs are parts of a run: of {PAWS_EPOCHS}."),
+    Study("threshold-sweep", "FixMatch's threshold τ: do accuracy and calibration go together?",
+          "Figure 1a (fig:combined_emp)", _threshold_sweep, heading="τ", figure="scatter"),
+    Study("paws-sweep", "PAWS's temperature, sharpening, me-max, label smoothing: accuracy against calibration",
+          "Figure 1b (fig:combined_emp)", _paws_sweep, heading="setting", figure="scatter"),
+)  # fmt: skip

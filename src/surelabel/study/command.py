@@ -1,0 +1,252 @@
+"""`surelabel study`: list the studies, run one with any number of workers, import finished run folders."""
+
+import argparse
+import multiprocessing
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from surelabel.config import Run
+from surelabel.errors import UserError
+from surelabel.study import estimate, results
+from surelabel.study.catalogue import STUDIES, find
+from surelabel.study.plan import (
+    SCALES,
+    Cell,
+    Job,
+    Study,
+    changed,
+    folder_name,
+    job_key,
+    jobs_of,
+)
+from surelabel.study.queue import LOST_AFTER, Queue
+from surelabel.study.worker import Place, data_dir, process, say, work
+from surelabel.validate import validate
+
+DESCRIPTION = """Make one of the paper's tables or figures: `surelabel study table1`. Its runs are shared by all workers
+on one storage; what is finished is never run again, and what was interrupted goes on where it stopped. `surelabel
+study --list` says what there is; `surelabel study import RUN ...` takes over finished run folders."""
+
+
+def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["import"]:
+        from surelabel.study.importing import main as take_over
+
+        return take_over(arguments[1:])
+    options = _parser().parse_args(arguments)
+    if options.list:
+        print(listing(options.scale, results.read_all(Path(options.out) / "results" / "runs")))
+        return 0
+    if options.name is None:
+        raise UserError("name a study, such as table1; `surelabel study --list` explains them all")
+    study = find(options.name)
+    folder = Path(options.out)
+    if not study.cells(options.scale):
+        return _still(study, folder / "results")
+    return run_study(study, options, _place(options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="surelabel study", description=DESCRIPTION, allow_abbrev=False)
+    parser.add_argument("name", nargs="?", metavar="NAME", help="which study")
+    parser.add_argument("--list", action="store_true", help="what each study is, and how long it would take here")
+    parser.add_argument(
+        "--scale", choices=SCALES, default="laptop", help="small runs, or the paper's (default: laptop)"
+    )
+    parser.add_argument("--seeds", type=_positive, metavar="N", help="runs of each setting (default: the study's own)")
+    parser.add_argument("--workers", type=_positive, default=1, metavar="N", help="processes here (default: 1)")
+    parser.add_argument("--out", default=".", metavar="DIR", help="for results/ and runs/ (default: this folder)")
+    parser.add_argument("--storage", metavar="URL", help="sqlite:///FILE (default: in DIR/runs) or postgresql://...")
+    parser.add_argument("--data-dir", metavar="DIR", help="where the files of CIFAR and ImageNet are")
+    parser.add_argument("--data", action="append", metavar="NAME", help="only the runs on this data set; several times")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting of every run")
+    parser.add_argument(
+        "--lost-after",
+        type=_positive,
+        default=LOST_AFTER,
+        metavar="SECONDS",
+        help=f"take a worker for dead after so long without a sign of life (default: {LOST_AFTER})",
+    )
+    parser.add_argument("--tables", action="store_true", help="run nothing: make the tables of what is finished")
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+    return int(text)
+
+
+def _place(options: argparse.Namespace) -> Place:
+    out = Path(options.out)
+    storage = options.storage or f"sqlite:///{(out / 'runs' / 'study.sqlite3').resolve()}"
+    where = None if options.data_dir is None else str(Path(options.data_dir).resolve())
+    return Place(out.resolve(), storage, options.lost_after, where)
+
+
+def listing(scale: str, records: Mapping[str, results.Record]) -> str:
+    """Every study: what, where in the paper, how many runs, how long. Runs that studies share are counted in each."""
+    speed = estimate.speed_here()
+    lines = [f"At {scale} scale, on one core of this machine; times are estimates. Runs that studies share run once.\n"]
+    for study in STUDIES.values():
+        jobs = jobs_of(study.cells(scale))
+        time = _long(estimate.total(jobs, records, speed))
+        cost = f"{len(jobs)} runs, about {time}" if jobs else "no runs"
+        lines.append(f"{study.name:<16} {study.what}\n{'':<16} {study.place}; {cost}")
+    return "\n".join(lines)
+
+
+def _long(seconds: float) -> str:
+    from surelabel.display import duration
+
+    days = seconds / 86_400
+    return duration(seconds) if days < 3 else f"{days:,.0f} days" if days < 1000 else f"{days / 365:,.0f} years"
+
+
+def run_study(study: Study, options: argparse.Namespace, place: Place) -> int:
+    cells = _chosen(study.cells(options.scale), options)
+    jobs = jobs_of(cells, options.seeds)
+    by_key = {job_key(job): job for job in jobs}
+    if not options.tables:
+        code = _share_out(jobs, by_key, place, options.workers)
+        if code:
+            return code
+    return _write(study, cells, options, by_key, place)
+
+
+def _chosen(cells: list[Cell], options: argparse.Namespace) -> list[Cell]:
+    """The cells on the data sets asked for, with the settings changed that were asked for."""
+    known = {job.run.data for cell in cells for _, job in cell.choices}
+    if options.data and (wrong := set(options.data) - known):
+        raise UserError(f"--data {min(wrong)}: this study has {', '.join(sorted(known))}")
+    settings = _settings(options.set)
+    kept = [cell for cell in cells if not options.data or cell.choices[0][1].run.data in options.data]
+    if not settings:
+        return kept
+    return [
+        replace(cell, choices=tuple((name, _changed(job, settings)) for name, job in cell.choices)) for cell in kept
+    ]
+
+
+def _changed(job: Job, settings: dict[str, Any]) -> Job:
+    return replace(job, run=validate(changed(job.run, settings)))
+
+
+def _settings(given: Sequence[str]) -> dict[str, Any]:
+    """KEY=VALUE pairs, each checked and of its type."""
+    from surelabel.fit_options import parsed, split
+    from surelabel.settings import flatten
+
+    for word in given:
+        if "=" not in word:
+            raise UserError(f"--set {word}: write it as KEY=VALUE, such as --set steps=500")
+    asked = split([f"--{word}" for word in given])
+    typed = flatten(asdict(parsed(Run(), asked)))
+    return {key: typed[key] for key in asked}
+
+
+def _share_out(jobs: Sequence[Job], by_key: dict[str, Job], place: Place, workers: int) -> int:
+    """Let the missing runs wait, and work on them; 0 where nothing was left to stop."""
+    stored = results.read_all(place.results)
+    queue = Queue(place.storage, place.lost_after)
+    queue.offer({key: stored[key] for key in by_key.keys() & stored.keys()})
+    complete = queue.counts(by_key)["complete"]
+    missing = [job for key, job in by_key.items() if key not in complete]
+    say(f"{len(jobs)} runs: {len(complete)} finished, {len(missing)} to do")
+    if not missing:
+        return 0
+    _check_data(missing, place)
+    queue.add([job_key(job) for job in missing])
+    if workers == 1:
+        return _alone(jobs, place)
+    return _together(jobs, place, workers)
+
+
+def _check_data(jobs: Sequence[Job], place: Place) -> None:
+    """What is not there should be told before hours of work."""
+    from surelabel import datasets
+
+    for name, where in dict.fromkeys((job.run.data, data_dir(job, place.data_dir)) for job in jobs):
+        try:
+            datasets.load(name, where)
+        except UserError as error:
+            raise UserError(f"{error}. To leave it out, name the others: --data NAME") from error
+
+
+def _alone(jobs: Sequence[Job], place: Place) -> int:
+    from surelabel.signals import Stopped
+
+    try:
+        work(jobs, place)
+    except Stopped as stopped:
+        say("Stopped and saved. The same command goes on from here")
+        return stopped.exit_code
+    return 0
+
+
+def _together(jobs: Sequence[Job], place: Place, workers: int) -> int:
+    """Several processes. Ctrl-C reaches them by itself, and SIGTERM is passed on to them: they save, and end."""
+    context = multiprocessing.get_context("spawn")
+    running = [context.Process(target=process, args=(jobs, place)) for _ in range(workers)]
+    for one in running:
+        one.start()
+
+    def pass_on(number: int, _: object) -> None:
+        for one in running if number == signal.SIGTERM else []:
+            one.terminate()
+
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    for one in running:
+        one.join()
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    codes = [one.exitcode or 0 for one in running]
+    counts = Queue(place.storage, place.lost_after).counts([job_key(job) for job in jobs])
+    if not any(codes) or not (counts["waiting"] or counts["running"]):
+        return 0  # where a worker was lost, the others did its work
+    say("Not all workers came to the end. The same command goes on from here")
+    return max(codes, key=abs)
+
+
+def _write(
+    study: Study, cells: Sequence[Cell], options: argparse.Namespace, by_key: dict[str, Job], place: Place
+) -> int:
+    """Results that other machines made are written here too, then the tables."""
+    from surelabel.study import figures, page
+    from surelabel.study.layout import lay_out
+
+    stored = results.read_all(place.results)
+    errors: dict[str, str] = {}
+    if options.storage or not options.tables:
+        queue = Queue(place.storage, place.lost_after)
+        errors = queue.errors(by_key)
+        for key, record in queue.records(by_key.keys() - stored.keys()).items():
+            stored[key] = record
+            results.write(record, place.results, folder_name(by_key[key]))
+    done = sum(key in stored for key in by_key)
+    state = "" if done == len(by_key) else f"{done} of {len(by_key)} runs are finished."
+    if options.set:
+        state = f"With {', '.join(options.set)}. {state}".strip()
+    layout = lay_out(study, cells, stored, options.seeds)
+    tables = page.tables_of(study, layout)
+    drawn = figures.draw(study, layout)
+    print("\n" + "\n\n".join(table.markdown() for table in tables) + "\n")
+    written = page.write(study, options.scale, tables, drawn, place.out / "results", state)
+    for key, error in errors.items():
+        say(f"Failed: {by_key[key].name}: {error}")
+    say(f"{state} In {', '.join(map(str, written))}".strip())
+    return 1 if errors else 0
+
+
+def _still(study: Study, folder: Path) -> int:
+    from surelabel.study import page, still
+
+    tables, drawn, files = still.make(study.name, folder)
+    if tables:
+        print("\n\n".join(table.markdown() for table in tables) + "\n")
+    written = page.write(study, None, tables, drawn, folder, pictures=files)
+    say(f"In {', '.join(map(str, written))}")
+    return 0

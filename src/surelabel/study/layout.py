@@ -1,0 +1,65 @@
+"""The records of a study in the places of its table."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from surelabel.study.plan import Cell, Study, job_key
+from surelabel.study.results import Record
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A cell with its records by seed; of several choices, those of the most accurate one, which is named."""
+
+    cell: Cell
+    records: Mapping[int, Record]
+    choice: str = ""
+
+    def figures(self, part: str, key: str) -> list[float | None]:
+        """One figure of every seed: of `final`, `summary`, or the `pool` in the last stretch of training."""
+        return [figure(record, part, key) for _, record in sorted(self.records.items())]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A study's cells by (row, column), with the orders of both."""
+
+    rows: list[str]
+    columns: list[str]
+    cells: Mapping[tuple[str, str], Filled]
+
+
+def figure(record: Record, part: str, key: str) -> float | None:
+    held = record["history"][-1] if part == "pool" else record[part]
+    value = held.get(key)
+    return None if value is None else float(value)
+
+
+def lay_out(study: Study, cells: Sequence[Cell], records: Mapping[str, Record], seeds: int | None = None) -> Layout:
+    """The cells with what is finished of their runs."""
+    rows = [row for row in study.rows if any(cell.row == row for cell in cells)]
+    rows += [row for row in dict.fromkeys(cell.row for cell in cells) if row not in rows]
+    filled = {(cell.row, cell.column): fill(cell, records, seeds) for cell in cells}
+    return Layout(rows, list(dict.fromkeys(cell.column for cell in cells)), filled)
+
+
+def fill(cell: Cell, records: Mapping[str, Record], seeds: int | None = None) -> Filled:
+    """The cell with the records of its most accurate choice, among those that have most seeds."""
+    found = []
+    for name, job in cell.choices:
+        by_seed = {seed: job_key(job.seeded(seed)) for seed in range(seeds or cell.seeds)}
+        found.append((name, {seed: records[key] for seed, key in by_seed.items() if key in records}))
+    most = max(len(held) for _, held in found)
+    fair = [(name, held) for name, held in found if len(held) == most]
+    if not most:
+        return Filled(cell, {})
+    name, held = max(fair, key=lambda choice: fmean(record["final"]["accuracy"] for record in choice[1].values()))
+    return Filled(cell, held, name if len(cell.choices) > 1 else "")
+
+
+def common(one: Filled, two: Filled) -> list[tuple[Record, Record]]:
+    """The records of both by the seeds that both have, on the same labelled samples."""
+    seeds = sorted(one.records.keys() & two.records.keys())
+    pairs = [(one.records[seed], two.records[seed]) for seed in seeds]
+    return [(first, second) for first, second in pairs if first["split"] == second["split"]]

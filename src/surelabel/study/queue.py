@@ -1,0 +1,232 @@
+"""The runs of all studies in one Optuna storage, shared by any number of workers on any number of machines.
+
+A run is a trial: waiting, running, complete or failed. What a worker does with several trials at once (adding runs,
+claiming one) it does alone, under a lock of the whole storage: Optuna's own step from waiting to running is no single
+transaction in SQLite, and two workers could take it together. Everything is stored as JSON; nothing is unpickled.
+"""
+
+import threading
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock
+
+from surelabel.errors import UserError
+from surelabel.study.results import Record
+
+if TYPE_CHECKING:
+    import optuna
+
+NAME = "surelabel runs"
+LOST_AFTER = 180  # seconds without a sign of life from a worker
+LOCK_NUMBER = 7_236_511  # any number, the same everywhere, for PostgreSQL's advisory lock
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A run that this worker, and no other, now does."""
+
+    key: str
+    trial: int
+
+
+class Queue:
+    """The storage at a URL: `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`."""
+
+    def __init__(self, url: str, lost_after: int = LOST_AFTER) -> None:
+        self.url = url
+        self.lost_after = lost_after
+        self.storage = open_storage(url, max(1, lost_after // 6), lost_after)
+        import optuna
+
+        with alone(url):
+            self.study = optuna.create_study(
+                storage=self.storage, study_name=NAME, load_if_exists=True, direction="maximize"
+            )
+        self.states = optuna.trial.TrialState
+
+    def offer(self, records: Mapping[str, Record]) -> None:
+        """Let the others know what is finished already."""
+        with alone(self.url):
+            known = self._by_key()
+            for key, record in records.items():
+                if key not in known or known[key].state != self.states.COMPLETE:
+                    self._add(key, self.states.COMPLETE, record)
+
+    def add(self, keys: Sequence[str]) -> None:
+        """Let these runs wait for a worker, unless they are there; those that failed before are tried again."""
+        with alone(self.url):
+            known = self._by_key()
+            for key in keys:
+                if key not in known or known[key].state == self.states.FAIL:
+                    self._add(key, self.states.WAITING)
+
+    def claim(self, keys: Sequence[str], after: Mapping[str, str]) -> Claim | None:
+        """The first of these runs that waits, and whose predecessor, if it has one, is complete."""
+        with alone(self.url):
+            self._revive(keys)
+            known = self._by_key()
+            for key in keys:
+                if key not in known or known[key].state != self.states.WAITING:
+                    continue
+                if key in after and known[after[key]].state != self.states.COMPLETE:
+                    continue
+                trial = self.storage.get_trial_id_from_study_id_trial_number(self._id, known[key].number)
+                # First the sign of life: a worker killed between these two lines must not hold the run for ever.
+                self.storage.record_heartbeat(trial)
+                self.storage.set_trial_state_values(trial, self.states.RUNNING)
+                return Claim(key, trial)
+        return None
+
+    def finish(self, claim: Claim, record: Record) -> None:
+        """The run is complete, even if its worker was taken for dead meanwhile."""
+        import optuna
+
+        try:
+            self.storage.set_trial_user_attr(claim.trial, "record", record)
+            value = float(record["final"]["accuracy"])
+            self.storage.set_trial_state_values(claim.trial, self.states.COMPLETE, [value])
+        except optuna.exceptions.UpdateFinishedTrialError:
+            self.offer({claim.key: record})
+
+    def fail(self, claim: Claim, error: str) -> None:
+        """The run cannot be done: no worker tries again until it is asked for anew."""
+        self._end(claim, error)
+
+    def release(self, claim: Claim) -> None:
+        """Give the run back, for any worker to go on with."""
+        self._end(claim, None)
+        self.add([claim.key])
+
+    def records(self, keys: Collection[str]) -> dict[str, Record]:
+        """Of the complete runs among these."""
+        return {
+            key: trial.user_attrs["record"]
+            for key, trial in self._by_key().items()
+            if key in keys and trial.state == self.states.COMPLETE
+        }
+
+    def counts(self, keys: Collection[str]) -> dict[str, list[str]]:
+        """The keys that are waiting, running, complete and failed."""
+        found: dict[str, list[str]] = {name: [] for name in ("waiting", "running", "complete", "fail")}
+        for key, trial in self._by_key().items():
+            if key in keys:
+                found[trial.state.name.lower()].append(key)
+        return found
+
+    def errors(self, keys: Collection[str]) -> dict[str, str]:
+        """Why the failed ones failed."""
+        known = self._by_key()
+        return {key: str(known[key].user_attrs.get("error")) for key in self.counts(keys)["fail"]}
+
+    @contextmanager
+    def alive(self, claim: Claim) -> Iterator[None]:
+        """Within this block the claim's worker gives signs of life."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(max(0.5, self.lost_after / 6)):
+                try:
+                    self.storage.record_heartbeat(claim.trial)
+                except Exception:  # a storage out of reach for a while must not end hours of training
+                    self.storage.remove_session()
+
+        thread = threading.Thread(target=beat, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def _revive(self, keys: Collection[str]) -> None:
+        """Let the runs wait again whose workers are gone: they failed without an error."""
+        import optuna
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            optuna.storages.fail_stale_trials(self.study)
+        for key, trial in self._by_key().items():
+            if key in keys and trial.state == self.states.FAIL and "error" not in trial.user_attrs:
+                self._add(key, self.states.WAITING)
+
+    def _end(self, claim: Claim, error: str | None) -> None:
+        import optuna
+
+        try:
+            if error is not None:
+                self.storage.set_trial_user_attr(claim.trial, "error", error)
+            self.storage.set_trial_state_values(claim.trial, self.states.FAIL)
+        except optuna.exceptions.UpdateFinishedTrialError:
+            pass  # taken for dead meanwhile: the run is another worker's now
+
+    def _add(self, key: str, state: "optuna.trial.TrialState", record: Record | None = None) -> None:
+        import optuna
+
+        attributes: dict[str, Any] = {"key": key} | ({} if record is None else {"record": record})
+        value = None if record is None else float(record["final"]["accuracy"])
+        self.study.add_trial(optuna.create_trial(state=state, value=value, user_attrs=attributes))
+
+    def _by_key(self) -> "dict[str, optuna.trial.FrozenTrial]":
+        """The trial that counts of each run: a complete one if there is one, else the newest."""
+        found: dict[str, optuna.trial.FrozenTrial] = {}
+        for trial in self.study.get_trials(deepcopy=False):
+            key = trial.user_attrs["key"]
+            if key not in found or found[key].state != self.states.COMPLETE:
+                found[key] = trial
+        return found
+
+    @property
+    def _id(self) -> int:
+        return self.storage.get_study_id_from_name(NAME)
+
+
+@contextmanager
+def alone(url: str) -> Iterator[None]:
+    """Within this block no other worker on this storage, here or elsewhere, is in such a block."""
+    if url.startswith("sqlite"):
+        with FileLock(f"{_file(url)}.lock"):
+            yield
+        return
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:  # whose end, however it comes, gives the lock back
+        connection.execute("SELECT pg_advisory_lock(%s)", [LOCK_NUMBER])
+        yield
+
+
+def _file(url: str) -> Path:
+    return Path(url.removeprefix("sqlite:///"))
+
+
+def open_storage(url: str, heartbeat: int | None = None, lost_after: int | None = None) -> "optuna.storages.RDBStorage":
+    """Optuna's storage at this URL; what is wrong with it is told without its password."""
+    try:
+        import optuna
+        import psycopg
+        from sqlalchemy.engine import make_url
+        from sqlalchemy.exc import SQLAlchemyError
+    except ImportError as error:
+        raise UserError("studies need Optuna: pip install 'surelabel[study]'") from error
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    kind, _, rest = url.partition(":")
+    if kind not in ("sqlite", "postgresql") or not rest.startswith("//"):
+        raise UserError(f"--storage {kind}:...: it can be sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME")
+    engine: dict[str, Any] = {"pool_pre_ping": True}
+    if kind == "sqlite":
+        engine["connect_args"] = {"timeout": 120}
+    driver = url if kind == "sqlite" else f"postgresql+psycopg:{rest}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        try:
+            if kind == "sqlite":
+                _file(url).parent.mkdir(parents=True, exist_ok=True)
+            with alone(url):  # two that make the tables at the same time would get in each other's way
+                return optuna.storages.RDBStorage(driver, engine, heartbeat_interval=heartbeat, grace_period=lost_after)
+        except (SQLAlchemyError, psycopg.Error, OSError, RuntimeError) as error:
+            shown = make_url(driver).render_as_string(hide_password=True)
+            raise UserError(f"cannot open the storage {shown}: {str(error).splitlines()[0]}") from error

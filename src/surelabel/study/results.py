@@ -1,0 +1,114 @@
+"""What a finished run leaves for a study: one small JSON file, so that the tables need no run folder."""
+
+import json
+import statistics
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from surelabel.errors import UserError
+from surelabel.files import atomic_write
+from surelabel.settings import read_yaml
+from surelabel.study.plan import ASIDE, FINETUNED, key_of
+
+Record = dict[str, Any]
+# What of a line of metrics.jsonl is kept, and of how many lines.
+HISTORY = ("step", "accuracy", "ece", "nll", "purity", "acceptance", "pool_confidence")
+LINES = 100
+PARTS_ASIDE = {"step", "images_per_second"}
+
+
+def record_of(folder: Path, finetune: float | None = None, base: Path | None = None) -> Record:
+    """The record of a finished run folder; of a fine-tuned one, `base` is the folder of the run that it began with."""
+    settings = {key: value for key, value in read_yaml((base or folder) / "config.yaml").items() if key not in ASIDE}
+    if finetune is not None:
+        settings[FINETUNED] = finetune
+    result = _json(folder / "result.json")
+    history = _lines(folder / "metrics.jsonl")
+    split = _json(folder / "split.json")
+    timings = {row["step"]: row for row in _lines(folder / "timings.jsonl")}  # a resumed run repeats some steps
+    try:
+        return {
+            "key": key_of(settings),
+            "config": settings,
+            "seed": settings["seed"],
+            "final": result["averaged"],
+            "raw": result["raw"],
+            "groups": result.get("groups", {}),
+            "summary": result["summary"],
+            "history": [{key: _short(row.get(key)) for key in HISTORY} for row in _thinned(history)],
+            "split": blake2b(json.dumps(split).encode(), digest_size=8).hexdigest(),
+            "environment": _json(folder / "environment.json"),
+            "seconds": round(sum(_seconds(row) for row in timings.values()), 1),
+            "seconds_a_step": _step_seconds(list(timings.values())),
+        }
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{folder} is no finished run with a test set: {error!r} is missing") from error
+
+
+def write(record: Record, folder: Path, name: str) -> Path:
+    path = folder / f"{name}.json"
+    with atomic_write(path) as file:
+        json.dump(record, file, indent=1, ensure_ascii=False, allow_nan=False)
+        file.write("\n")
+    return path
+
+
+def read_all(folder: Path) -> dict[str, Record]:
+    """The records in a folder by key, which is computed anew: that is what decides whether a run is done."""
+    found = {}
+    for path in sorted(folder.glob("*.json")):
+        record = _json(path)
+        if not isinstance(record, dict) or not isinstance(record.get("config"), dict) or "final" not in record:
+            raise UserError(f"{path} is not the result of a run: move it out of {folder}")
+        found[key_of(record["config"])] = record
+    return found
+
+
+def finished_folders(folders: Iterable[Path]) -> Iterator[Path]:
+    """Those with a result; a folder that holds run folders stands for these."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise UserError(f"{folder} is not a folder")
+        inside = [folder] if (folder / "config.yaml").is_file() else sorted(folder.iterdir())
+        yield from (path for path in inside if (path / "result.json").is_file() and (path / "config.yaml").is_file())
+
+
+def _thinned(rows: list[Record]) -> list[Record]:
+    """At most `LINES` of them, evenly spread, the last among them."""
+    step = -(-len(rows) // LINES)
+    return rows[::-1][::step][::-1] if rows else rows
+
+
+def _short(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def _seconds(row: Record) -> float:
+    return float(sum(value for key, value in row.items() if key not in PARTS_ASIDE))
+
+
+def _step_seconds(timings: list[Record]) -> float | None:
+    """The median over evaluations of what a step took, the evaluation itself aside; the first lap warms up."""
+    laps = [
+        (_seconds(row) - row.get("evaluation", 0.0)) / (row["step"] - before["step"])
+        for before, row in pairwise(timings)
+        if row["step"] > before["step"]
+    ]
+    return _short(statistics.median(laps)) if laps else None
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+
+
+def _lines(path: Path) -> list[Record]:
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read {path}: {error}") from error

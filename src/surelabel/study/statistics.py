@@ -1,0 +1,103 @@
+"""What runs over several seeds say: means with standard errors, paired differences, correlations."""
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surelabel.errors import UserError
+
+LEVEL = 0.95
+
+
+def mean(values: Sequence[float | None], form: str) -> str:
+    """'71.2% ± 0.4%', without an error for a single value, '–' for none."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return "–"
+    shown = form.format(statistics.mean(known))
+    if len(known) == 1:
+        return shown
+    return f"{shown} ± {form.format(statistics.stdev(known) / math.sqrt(len(known)))}"
+
+
+def difference(values: Sequence[float], form: str, better: int) -> str:
+    """'+1.2 [-0.3, +2.7] 4/5': mean, its interval, how many are better; no interval for a single value, '–' for none.
+
+    `better` is the sign of a difference for the better.
+    """
+    if not values:
+        return "–"
+    improved = f"{sum(value * better > 0 for value in values)}/{len(values)}"
+    if len(values) == 1:
+        return f"{form.format(values[0])} {improved}"
+    low, high = map(form.format, interval(values))
+    return f"{form.format(statistics.mean(values))} [{low}, {high}] {improved}"
+
+
+def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float, float]:
+    """The confidence interval of the mean of values that are normal about it, by Student's t."""
+    try:
+        from scipy import stats
+    except ImportError as error:
+        raise UserError("confidence intervals need scipy: pip install 'surelabel[study]'") from error
+    deviation = statistics.stdev(values) / math.sqrt(len(values))
+    half = float(stats.t.ppf((1 + level) / 2, len(values) - 1)) * deviation
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A coefficient, and the interval that resampling the points gives it."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
+
+
+def pearson(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Pearson's coefficient along the last axis; nan where one of the two does not vary. x, y [..., n] -> [...]."""
+    x = x - x.mean(-1, keepdims=True)
+    y = y - y.mean(-1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: NDArray[np.float64] = (x * y).sum(-1) / np.sqrt((x * x).sum(-1) * (y * y).sum(-1))
+    return found
+
+
+def spearman(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Spearman's coefficient along the last axis: Pearson's of the ranks, equal values sharing theirs."""
+    return pearson(_ranks(x), _ranks(y))
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How many are smaller, and half of those equal to it. values [..., n] -> [..., n]."""
+    pairs = values[..., :, None] - values[..., None, :]
+    found: NDArray[np.float64] = (pairs > 0).sum(-1) + 0.5 * (pairs == 0).sum(-1)
+    return found
+
+
+def correlation(
+    coefficient: Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]],
+    points: Sequence[tuple[float, float]],
+    draws: int = 10_000,
+) -> Correlation | None:
+    """A coefficient with its bootstrap interval (percentiles, points resampled in pairs); None of fewer than three.
+
+    Draws in which one of the two does not vary have no coefficient, and are left out.
+    """
+    if len(points) < 3:
+        return None
+    x, y = np.array(points, dtype=np.float64).T
+    value = float(coefficient(x, y))
+    if math.isnan(value):
+        return None
+    chosen = np.random.default_rng(0).integers(len(points), size=(draws, len(points)))
+    found = coefficient(x[chosen], y[chosen])
+    low, high = np.nanquantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Correlation(value, float(low), float(high))

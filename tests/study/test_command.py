@@ -1,0 +1,162 @@
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from surelabel.cli import main
+from surelabel.study import estimate
+from surelabel.study.benchmarks import run_of
+from surelabel.study.catalogue import STUDIES
+from surelabel.study.plan import Job, changed, jobs_of
+
+
+def test_the_list_says_of_each_study_what_where_how_many_and_how_long_without_torch():
+    program = "import sys; from surelabel.cli import main; main(['study', '--list']); print('torch' in sys.modules)"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said.splitlines()[-1] == "False"
+    for name, study in STUDIES.items():
+        runs = len(jobs_of(study.cells("laptop")))
+        assert re.search(rf"^{name} +{re.escape(study.what)}\n +{re.escape(study.place)}; ", said, re.MULTILINE)
+        assert f"{study.place}; {runs} runs, about " in said if runs else f"{study.place}; no runs" in said
+    assert "estimates" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["study"], "name a study, such as table1"),
+        (["study", "tabel1"], "Did you mean 'table1'?"),
+        (["study", "phc", "--data", "cifar10"], "this study has phc"),
+        (["study", "phc", "--set", "stepps=3"], "Did you mean 'steps'?"),
+        (["study", "phc", "--set", "steps"], "write it as KEY=VALUE"),
+        (["study", "phc", "--set", "steps=many"], "steps must be a whole number"),
+        (["study", "phc", "--set", "steps=0"], "steps must be above zero"),
+        (["study", "phc", "--storage", "mysql://x"], "it can be sqlite:///FILE or postgresql://"),
+        (["study", "curves", "--data", "cifar10"], "To leave it out, name the others"),
+        (["study", "import", "nowhere"], "nowhere is not a folder"),
+        (["sweep"], "name at least one setting to tune"),
+        (["sweep", "--space", "lr=1:2"], "Did you mean 'head.lr' or 'optimizer.lr'?"),
+        (["sweep", "--space", "optimizer.lr=2:1"], "LOW must be below HIGH"),
+        (["sweep", "--space", "optimizer.lr=log:0:1"], "above zero with log"),
+        (["sweep", "--space", "optimizer.lr=1:2:3"], "write KEY=LOW:HIGH"),
+        (["sweep", "--space", "network.norm=1:2"], "is no number; name its values"),
+        (["sweep", "--space", "optimizer.lr=1:2", "--optimizer.lr", "1"], "has no place beside --space"),
+    ],
+)
+def test_a_users_mistake_is_told_before_any_work(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.rglob("config.yaml"))
+
+
+def test_studies_without_runs_leave_a_table_and_pictures(tmp_path, capsys, monkeypatch):
+    from surelabel.phc import pictures
+
+    def quick(folder):
+        """The real ones solve for the bands of a crystal, and have tests of their own."""
+        path = folder / "phc-density.png"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"PNG")
+        return [path]
+
+    monkeypatch.setattr(pictures, "draw_pictures", quick)
+    for name in ("lt-data", "schedules", "phc-data"):
+        assert main(["study", name, "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "| CIFAR-10-LT, α = 10 | 2,040 | 2,041 | 20,431 | 20,431 |" in said
+    assert "| CIFAR-100-LT, α = 100 | 1,051 | 1,051 | 10,847 | 10,847 | 500 to 5 | 35 / 50 / 15 |" in said
+    assert "11,376 crystals: 9,876 in the pool, 1,500 to test on" in said
+    made = {path.name for path in (tmp_path / "results").iterdir()}
+    assert {"lt-data.md", "lt-data.html", "schedules.svg", "schedules.png", "phc-data.html", "phc-density.png"} <= made
+    assert (tmp_path / "results" / "phc-data.html").read_text().count("data:image/png") == 1
+
+
+def test_the_drawn_schedules_are_those_of_the_averages():
+    from surelabel.average import Cosine, Rising
+    from surelabel.study.figures import schedules_figure
+
+    linear, cosine = schedules_figure().axes[0].get_lines()
+    for step in (0, 1, 25, 50, 300, 599):
+        assert linear.get_ydata()[step] == pytest.approx(1 - Rising(0.996, 50)(step))
+        assert cosine.get_ydata()[step] == pytest.approx(1 - Cosine(0.95, 600)(step))
+
+
+def test_finished_run_folders_are_imported_where_a_study_has_such_a_run(tmp_path, capsys, monkeypatch):
+    """The settings of a real study's run, the weights of a tiny one: what is imported is decided by the settings."""
+    from surelabel.build import resolve
+    from surelabel.settings import write_yaml
+
+    for name, run in {
+        "wanted": run_of("fixmatch", "phc-10", "laptop"),
+        "other": changed(run_of("fixmatch", "phc-10", "laptop"), {"optimizer.lr": 0.5}),
+    }.items():
+        folder = tmp_path / "runs" / name
+        folder.mkdir(parents=True)
+        write_yaml(resolve(run), folder / "config.yaml")
+        figures = {"accuracy": 0.5, "ece": 0.1, "nll": 1.0}
+        files = {
+            "result.json": {"averaged": figures, "raw": figures, "summary": {}},
+            "split.json": {"labelled": [1]}, "environment.json": {},
+        }  # fmt: skip
+        for file, content in files.items():
+            (folder / file).write_text(json.dumps(content))
+        (folder / "metrics.jsonl").write_text(json.dumps({"step": 800, **figures}) + "\n")
+        (folder / "timings.jsonl").write_text(json.dumps({"step": 800, "training": 1.0, "evaluation": 1.0}) + "\n")
+    damaged = tmp_path / "runs" / "damaged"
+    damaged.mkdir()
+    (damaged / "config.yaml").write_text("gone_since: 3\n")
+    (damaged / "result.json").write_text("{}")
+    assert main(["study", "import", str(tmp_path / "runs"), "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "there is no setting named 'gone_since'" in said
+    assert "other: no study's run, the nearest differs in optimizer.lr (0.5, 0.03)" in said
+    assert "1 results into" in said
+    (stored,) = (tmp_path / "results" / "runs").iterdir()
+    assert stored.name.startswith("fixmatch-phc-10pct-seed0-")
+    assert main(["study", "import", str(tmp_path / "runs" / "wanted"), "--out", str(tmp_path)]) == 0
+    assert "0 results into" in capsys.readouterr().out
+    assert main(["study", "fm-ema", "--tables", "--out", str(tmp_path)]) == 0
+
+
+def test_an_estimate_follows_the_steps_the_network_and_what_was_measured():
+    job = Job(run_of("fixmatch", "cifar10-250", "laptop"))
+    plain = estimate.seconds(job)
+    assert estimate.seconds(Job(changed(job.run, {"steps": 2000, "evaluation.every": 50}))) == pytest.approx(
+        2 * plain, rel=0.1
+    )
+    assert estimate.seconds(job, speed=2) == pytest.approx(plain / 2)
+    assert estimate.seconds(Job(changed(job.run, {"network.name": "wrn-28-2"}))) > 2 * plain
+    assert estimate.seconds(Job(run_of("supervised", "cifar10-250", "laptop"))) < plain / 3
+    alike = {
+        "seconds": 77.0,
+        "config": {"method": "fixmatch", "data": "cifar10", "steps": 1000, "network.name": "wrn-10-2"},
+    }
+    assert estimate.seconds(job, [alike]) == 77
+    assert estimate.total([job, job.seeded(1)]) == pytest.approx(2 * plain)
+
+
+def test_the_work_of_a_network_is_that_of_its_convolutions():
+    """Counted by hooks on the network itself, as multiplications of 3×3 convolutions."""
+    import torch
+    from torch import nn
+
+    from surelabel.backbones import backbone
+    from surelabel.config import Network
+
+    for name, side in (("wrn-10-2", 16), ("wrn-16-1", 32)):
+        counted = []
+
+        def count(module, _, output, counted=counted):
+            if module.kernel_size == (3, 3):
+                counted.append(output.shape[2] * output.shape[3] * module.weight.numel())
+
+        network = backbone(Network(name), (3, side, side))
+        for module in network.modules():
+            if isinstance(module, nn.Conv2d):
+                module.register_forward_hook(count)
+        with torch.no_grad():
+            network(torch.zeros(2, 3, side, side))
+        assert estimate._multiplications(name, side) == pytest.approx(sum(counted))

@@ -1,0 +1,121 @@
+import multiprocessing
+import time
+
+import pytest
+
+from surelabel.errors import UserError
+from surelabel.study.queue import Queue, open_storage
+
+RECORD = {"final": {"accuracy": 0.5}, "words": "µ ≤ 1"}
+KEYS = [f"run-{number}" for number in range(12)]
+
+
+def test_a_run_is_claimed_once_done_once_and_never_added_again(storage):
+    queue, other = Queue(storage), Queue(storage)
+    queue.add(["a", "b"])
+    other.add(["a", "b", "c"])
+    claims = [one.claim(["a", "b", "c"], {}) for one in (queue, other, queue)]
+    assert [claim.key for claim in claims] == ["a", "b", "c"]
+    assert other.claim(["a", "b", "c"], {}) is None
+    queue.finish(claims[0], RECORD)
+    queue.add(["a"])
+    assert other.records(["a", "b"]) == {"a": RECORD}
+    assert other.counts("abc") == {"waiting": [], "running": ["b", "c"], "complete": ["a"], "fail": []}
+    assert queue.claim(["a"], {}) is None
+
+
+def test_only_the_runs_asked_for_are_claimed_in_the_order_asked_for(storage):
+    queue = Queue(storage)
+    queue.add(["a", "b", "c"])
+    assert queue.claim(["c", "b"], {}).key == "c"
+    assert queue.claim(["c", "b"], {}).key == "b"
+    assert queue.claim(["c", "b"], {}) is None
+
+
+def test_a_run_waits_for_the_one_that_it_needs(storage):
+    queue = Queue(storage)
+    queue.add(["base", "head"])
+    after = {"head": "base"}
+    base = queue.claim(["head", "base"], after)
+    assert base.key == "base"
+    assert queue.claim(["head"], after) is None
+    queue.finish(base, RECORD)
+    assert queue.claim(["head"], after).key == "head"
+
+
+def test_a_released_run_waits_again_and_a_failed_one_until_it_is_asked_for(storage):
+    queue = Queue(storage)
+    queue.add(["a"])
+    queue.release(queue.claim(["a"], {}))
+    queue.fail(queue.claim(["a"], {}), "the loss became nan")
+    assert queue.errors(["a"]) == {"a": "the loss became nan"}
+    assert queue.claim(["a"], {}) is None
+    queue.add(["a"])
+    assert queue.claim(["a"], {}).key == "a"
+
+
+def test_a_run_whose_worker_is_gone_is_claimed_again_but_not_one_whose_worker_lives(storage):
+    queue = Queue(storage, lost_after=2)
+    queue.add(["lives", "gone"])
+    lives, gone = queue.claim(["lives"], {}), queue.claim(["gone"], {})
+    with queue.alive(lives):
+        deadline = time.monotonic() + 20
+        while (again := Queue(storage, lost_after=2).claim(["lives", "gone"], {})) is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        assert again.key == "gone"
+        assert again.trial != gone.trial
+        # The worker was only slow: what it finished counts.
+        queue.finish(gone, RECORD)
+    assert queue.counts(["lives", "gone"])["complete"] == ["gone"]
+    assert queue.counts(["lives", "gone"])["running"] == ["lives"]
+
+
+def test_what_is_finished_elsewhere_is_offered_once(storage):
+    queue = Queue(storage)
+    queue.add(["a"])
+    queue.offer({"a": RECORD, "b": RECORD})
+    queue.offer({"a": RECORD, "b": RECORD})
+    assert queue.records("ab") == {"a": RECORD, "b": RECORD}
+    assert len(queue.study.trials) == 3
+    assert queue.claim(["a", "b"], {}) is None
+
+
+def _claim_all(url, start, taken):
+    start.wait()
+    queue = Queue(url)
+    queue.add(KEYS)
+    while (claim := queue.claim(KEYS, {})) is not None:
+        taken.put(claim.key)
+    taken.put(None)
+
+
+def test_processes_that_add_and_claim_at_the_same_time_share_the_runs_out(storage):
+    context = multiprocessing.get_context("spawn")
+    start, taken = context.Barrier(3), context.Queue()
+    workers = [context.Process(target=_claim_all, args=(storage, start, taken)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    found = []
+    while found.count(None) < 3:
+        found.append(taken.get(timeout=40))
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    assert sorted(key for key in found if key) == sorted(KEYS)
+    assert len(Queue(storage).study.trials) == len(KEYS)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("mysql://host/name", "it can be sqlite:///FILE or postgresql://"),
+        ("study.db", "it can be sqlite:///FILE or postgresql://"),
+        ("postgresql://me:secret@127.0.0.1:1/none", "cannot open the storage postgresql"),
+        ("sqlite:////proc/none/study.db", "cannot"),
+    ],
+)
+def test_a_storage_that_cannot_be_opened_is_told_without_its_password(url, message):
+    with pytest.raises(UserError, match=message) as told:
+        open_storage(url)
+    assert "secret" not in str(told.value)

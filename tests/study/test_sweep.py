@@ -1,0 +1,70 @@
+from surelabel.cli import main
+from surelabel.config import Run
+from surelabel.fit_options import split
+from surelabel.study.sweep import Space, read_space, where
+
+TINY = ["--steps", "6", "--network.name", "wrn-10-1", "--network.stem_stride", "8", "--batch.labelled", "4",
+        "--evaluation.every", "2", "--threads", "1", "--method", "fixmatch"]  # fmt: skip
+
+
+def test_spaces_are_read_as_they_are_written():
+    assert read_space("optimizer.lr=log:0.003:0.3") == Space("optimizer.lr", 0.003, 0.3, log=True)
+    assert read_space("selection.threshold=0.7:0.99") == Space("selection.threshold", 0.7, 0.99)
+    assert read_space("network.norm=batch,group") == Space("network.norm", choices=("batch", "group"))
+
+
+def test_a_whole_number_stays_one_and_names_are_chosen_from():
+    import optuna
+
+    trial = optuna.trial.FixedTrial({"head.samples": 7, "optimizer.lr": 0.01, "network.norm": "group"})
+    assert read_space("head.samples=2:50").suggest(trial) == 7
+    assert read_space("optimizer.lr=log:0.003:0.3").suggest(trial) == 0.01
+    assert read_space("network.norm=batch,group").suggest(trial) == "group"
+
+
+def test_a_sweep_says_on_what_it_chooses_goes_on_and_is_not_mixed_with_another(tmp_path, capsys):
+    command = ["sweep", "--space", "optimizer.lr=log:0.003:0.3", "--folder", str(tmp_path), "--pruner", "none", *TINY]
+    assert main([*command, "--trials", "2"]) == 0
+    said = capsys.readouterr().out
+    assert "Objective: accuracy on 20% of the labelled samples, held back from training; not on the test set" in said
+    assert said.count("complete") == 3
+    assert "Best of 2 complete trials" in said
+    best = said.split("Its settings: ")[1].splitlines()[0]
+    assert 0.003 <= float(split(best.split())["optimizer.lr"]) <= 0.3
+    assert main([*command, "--trials", "3"]) == 0
+    assert "trial 2: complete" in capsys.readouterr().out
+    assert main([*command, "--trials", "3"]) == 0
+    assert "trial" not in capsys.readouterr().out.split("Best")[0]
+    assert main([*command, "--trials", "4", "--objective", "ece"]) == 2
+    assert "was begun with other settings" in capsys.readouterr().err
+
+
+def test_what_falls_behind_is_stopped(tmp_path, capsys, monkeypatch):
+    import optuna
+
+    monkeypatch.setattr(optuna.Trial, "should_prune", lambda trial: trial.number == 1)
+    command = ["sweep", "--trials", "2", "--space", "optimizer.lr=log:0.003:0.3", "--folder", str(tmp_path), *TINY]
+    assert main(command) == 0
+    said = capsys.readouterr().out
+    assert "trial 1: pruned" in said
+    assert not (tmp_path / "sweep-1" / "result.json").exists()
+    assert (tmp_path / "sweep-0" / "result.json").exists()
+
+
+def test_a_trial_that_fails_is_told_and_the_sweep_goes_on(tmp_path, capsys, monkeypatch):
+    from surelabel import fit
+    from surelabel.errors import UserError
+
+    def broken(run, console, watch):
+        raise UserError("the loss became nan at step 3")
+
+    monkeypatch.setattr(fit, "fit", broken)
+    command = ["sweep", "--trials", "2", "--space", "optimizer.lr=log:0.003:0.3", "--folder", str(tmp_path), *TINY]
+    assert main(command) == 2
+    said = capsys.readouterr()
+    assert said.out.count("(the loss became nan at step 3)") == 2
+    assert "no trial came to its end" in said.err
+
+
+def test_choosing_on_the_test_set_is_said_loudly():
+    assert "TEST SET" in where(Run())

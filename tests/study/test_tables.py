@@ -1,0 +1,154 @@
+"""Tables from made-up records: what they say is computed here a second time."""
+
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from surelabel.recipes import recipe
+from surelabel.study import figures, page
+from surelabel.study.layout import fill, lay_out
+from surelabel.study.plan import Cell, Job, Printed, Study, changed, job_key
+from surelabel.study.tables import Table, correlation_table, cost_table, group_table, main_table, pair_table, reached
+
+ACCURACY = {"FM": [0.60, 0.66, 0.63], "BAM-UDA": [0.64, 0.65, 0.69]}
+ECE = {"FM": [0.30, 0.25, 0.20], "BAM-UDA": [0.20, 0.27, 0.10]}
+RUNS = {"FM": recipe("fixmatch", "cifar10-lt100", "10%"), "BAM-UDA": recipe("bam-uda", "cifar10-lt100", "10%")}
+
+
+def record(seed, accuracy, ece, split="s", seconds=0.1, **more):
+    history = [
+        {"step": step, "accuracy": accuracy * step / 40, "ece": ece, "nll": 1.0, "purity": None if step == 10 else 0.7,
+         "acceptance": 0.5, "pool_confidence": 0.9}
+        for step in (10, 20, 30, 40)
+    ]  # fmt: skip
+    summary = {"around_best_median_accuracy": accuracy, "converged_ece": ece, "mean_ece_until_converged": ece / 2}
+    groups = {
+        "many": {"accuracy": accuracy, "count": 8, "classes": 8},
+        "medium": {"accuracy": ece, "count": 2, "classes": 2},
+    }
+    return {
+        "seed": seed, "final": {"accuracy": accuracy, "ece": ece, "nll": 1.0}, "summary": summary, "history": history,
+        "split": split, "groups": groups, "seconds": 60, "seconds_a_step": seconds, "config": {},
+    } | more  # fmt: skip
+
+
+@pytest.fixture
+def study():
+    cells = [
+        Cell(row, "LT", (("", Job(run)),), 3, Printed(70.0, 0.26) if row == "FM" else None) for row, run in RUNS.items()
+    ]
+    return Study("made-up", "what", "Table 0", lambda scale: cells, pairs=(("FM", "BAM-UDA"),), figure="groups")
+
+
+@pytest.fixture
+def records():
+    return {
+        job_key(Job(run).seeded(seed)): record(
+            seed, ACCURACY[row][seed], ECE[row][seed], seconds=0.1 + 0.01 * (row != "FM")
+        )
+        for row, run in RUNS.items()
+        for seed in range(3)
+    }
+
+
+@pytest.fixture
+def layout(study, records):
+    return lay_out(study, study.cells("laptop"), records)
+
+
+def test_ours_stand_beside_the_papers(study, layout):
+    table = main_table(study, layout)
+    assert list(table.headings) == ["method", "LT", "paper"]
+    values, eces = ACCURACY["FM"], ECE["FM"]
+    ours = f"{np.mean(values):.1%} ± {stats.sem(values):.1%} / {np.mean(eces):.3f} ± {stats.sem(eces):.3f}"
+    assert table.rows == [["FM", ours, "70.0% / 0.260"], ["BAM-UDA", table.rows[1][1], ""]]
+
+
+def test_what_was_not_run_says_so_and_a_single_seed_has_no_error(study, records):
+    some = {key: value for key, value in records.items() if value["seed"] == 0 and value["final"]["accuracy"] == 0.60}
+    rows = main_table(study, lay_out(study, study.cells("laptop"), some)).rows
+    assert [row[1] for row in rows] == ["60.0% / 0.300", "not run"]
+
+
+def test_differences_are_paired_by_seed_with_the_interval_of_scipys_t_test(study, layout):
+    (row,) = pair_table(study, layout).rows
+    low, high = stats.ttest_rel(ACCURACY["BAM-UDA"], ACCURACY["FM"]).confidence_interval(0.95)
+    mean = np.subtract(ACCURACY["BAM-UDA"], ACCURACY["FM"]).mean()
+    assert row[:4] == ["LT", "BAM-UDA − FM", "3", f"{100 * mean:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}] 2/3"]
+
+
+def test_seeds_with_other_labelled_samples_are_not_compared(study, records):
+    changed_split = {key: value | {"split": str(value["final"]["accuracy"])} for key, value in records.items()}
+    assert pair_table(study, lay_out(study, study.cells("laptop"), changed_split)) is None
+
+
+def test_the_most_accurate_choice_is_shown_among_those_with_most_seeds():
+    run = RUNS["FM"]
+    slow = changed(run, {"optimizer.lr": 0.001})
+    cell = Cell("FM", "LT", (("quick", Job(run)), ("slow", Job(slow))), 2)
+    known = {job_key(Job(run).seeded(seed)): record(seed, 0.5, 0.1) for seed in (0, 1)}
+    known |= {job_key(Job(slow).seeded(0)): record(0, 0.9, 0.1)}
+    assert fill(cell, known).choice == "quick"
+    known |= {job_key(Job(slow).seeded(1)): record(1, 0.2, 0.1)}
+    found = fill(cell, known)
+    assert (found.choice, [held["final"]["accuracy"] for held in found.records.values()]) == ("slow", [0.9, 0.2])
+
+
+def test_groups_and_cost(study, layout):
+    many = ACCURACY["FM"]
+    assert group_table(study, layout).rows[0][3] == f"{np.mean(many):.1%} ± {stats.sem(many):.1%}"
+    assert group_table(study, layout).rows[0][5] == "–"
+    (row,) = cost_table(study, layout).rows
+    assert row[3:] == ["1.100 ± 0.000", "100% of the run", "2 of 3"]
+    assert reached(record(0, 0.8, 0.1), 0.4) == 0.5
+    assert reached(record(0, 0.8, 0.1), 0.81) is None
+
+
+def test_correlations_are_over_settings_not_runs():
+    cells, known, points = [], {}, []
+    for number, threshold in enumerate((0.5, 0.7, 0.8, 0.9)):
+        job = Job(changed(RUNS["FM"], {"selection.threshold": threshold}))
+        cells.append(Cell(str(threshold), "LT", (("", job),), 2))
+        values = [(0.5 + number / 10 + seed / 100, 0.3 - number**2 / 100 + seed / 50) for seed in (0, 1)]
+        known |= {job_key(job.seeded(seed)): record(seed, *values[seed]) for seed in (0, 1)}
+        points.append(np.mean(values, axis=0))
+    study = Study("sweep", "what", "Figure 0", lambda scale: cells, figure="scatter")
+    made = lay_out(study, cells, known)
+    (row,) = correlation_table(made).rows
+    accuracy, ece = np.transpose(points)
+    assert row[:2] == ["LT", "4"]
+    assert row[2].startswith(f"{stats.pearsonr(accuracy, ece).statistic:+.2f} [")
+    assert row[3].startswith(f"{stats.spearmanr(accuracy, ece).statistic:+.2f} [")
+    assert figures.draw(study, made) is not None
+    assert correlation_table(lay_out(study, cells[:2], known)) is None
+
+
+@pytest.mark.parametrize("kind", ["groups", "curves", "cost"])
+def test_a_page_is_whole_by_itself_and_the_same_each_time(study, layout, tmp_path, kind):
+    from dataclasses import replace
+
+    study = replace(study, figure=kind)
+    for folder in ("one", "two"):
+        drawn = figures.draw(study, layout)
+        tables = page.tables_of(study, layout)
+        written = page.write(study, "laptop", tables, drawn, tmp_path / folder, "2 of 3 runs are finished.")
+    assert [path.suffix for path in written] == [".md", ".html", ".svg", ".png"]
+    for path in written:
+        assert path.read_bytes() == (tmp_path / "one" / path.name).read_bytes()
+    html = written[1].read_text()
+    assert not re.search(r'(src|href)="(?!#|data:)', html)
+    assert "https://" not in re.sub(r'xmlns(:\w+)?="[^"]*"|<metadata>.*?</metadata>', "", html, flags=re.DOTALL)
+    identifiers = re.findall(r' id="([^"]+)"', html)
+    assert len(identifiers) == len(set(identifiers))
+    ElementTree.fromstring(written[2].read_text())
+    assert "![what](made-up-laptop.svg)" in written[0].read_text()
+
+
+def test_what_is_written_into_a_table_shows_as_text():
+    table = Table("<b>", ["a|b"], [["<img src=x onerror=alert(1)>"], ["1 | 2"]], "A & B")
+    assert "<img" not in table.html()
+    assert "&lt;b&gt;" in table.html()
+    assert table.markdown().splitlines()[-1] == "| 1 \\| 2 |"

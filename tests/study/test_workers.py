@@ -1,0 +1,163 @@
+"""Three real worker processes on one storage; one of them is killed in the middle of a run."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from surelabel.cli import main
+from surelabel.errors import UserError
+from surelabel.settings import read_yaml
+from surelabel.study import catalogue
+from surelabel.study.plan import Job, job_key
+from surelabel.study.queue import Queue
+from surelabel.study.worker import Place, perform
+
+RUNS = 4  # of the part of a study below: two methods at two learning rates
+PROGRAM = """
+import sys
+from dataclasses import replace
+from surelabel.cli import main
+from surelabel.study import catalogue
+
+if __name__ == "__main__":
+    whole = catalogue.STUDIES["phc"]
+    catalogue.STUDIES["phc"] = replace(whole, cells=lambda scale: whole.cells(scale)[:2])
+    sys.exit(main(["study", "phc", "--seeds", "1", *sys.argv[1:]]))
+"""
+
+
+@pytest.fixture(autouse=True)
+def part(monkeypatch):
+    """Of the study of crystals only two methods on one benchmark, so that it is done in seconds."""
+    whole = catalogue.STUDIES["phc"]
+    monkeypatch.setitem(catalogue.STUDIES, "phc", replace(whole, cells=lambda scale: whole.cells(scale)[:2]))
+
+
+def study(tmp_path, out, options, log):
+    """`surelabel study phc` of that part, as a process of its own."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [sys.executable, str(tmp_path / "program.py"), "--out", str(out), "--lost-after", "6", *options]
+    with log.open("w") as file:
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
+
+
+def in_the_middle(log):
+    """The folder of the run that this worker is in the middle of: it has a checkpoint, and is far from its end."""
+    begun = [line for line in log.read_text().splitlines() if line.startswith("Begun: ")]
+    folders = [path for line in begun[-1:] for path in log.parent.glob(f"out/runs/study/*{line[-17:-1]}")]
+    for folder in folders:
+        lines = (folder / "metrics.jsonl").read_text().splitlines() if (folder / "checkpoint.pt").exists() else []
+        if 1 <= len(lines) <= 6 and not (folder / "result.json").exists():
+            return folder
+    return None
+
+
+def test_three_workers_share_a_study_and_what_a_killed_one_began_is_resumed(storage, tmp_path, tiny_options, capsys):
+    out, logs = tmp_path / "out", [tmp_path / f"worker-{number}.log" for number in range(3)]
+    options = [*tiny_options, "--storage", storage]
+    workers = [study(tmp_path, out, options, log) for log in logs]
+    killed = None
+    deadline = time.monotonic() + 240
+    while killed is None:
+        assert time.monotonic() < deadline
+        assert any(worker.poll() is None for worker in workers), logs[0].read_text()
+        for worker, log in zip(workers, logs, strict=True):
+            if worker.poll() is None and (killed := in_the_middle(log)):
+                worker.send_signal(signal.SIGKILL)
+                break
+        time.sleep(0.02)
+    codes = [worker.wait(timeout=240) for worker in workers]
+    said = "".join(log.read_text() for log in logs)
+    assert sorted(codes) == [-signal.SIGKILL, 0, 0], said
+
+    records = [json.loads(path.read_text()) for path in (out / "results" / "runs").glob("*.json")]
+    keys = [record["key"] for record in records]
+    assert len(set(keys)) == len(keys) == RUNS
+    assert said.count("Begun: ") == RUNS + 1
+    assert sum(line.startswith("[") for line in said.splitlines()) == RUNS
+    states = [trial.state.name for trial in Queue(storage).study.trials]
+    assert (states.count("COMPLETE"), states.count("FAIL")) == (RUNS, 1)
+    resumed = [path for path in (out / "runs" / "study").glob("*.log") if "Going on from step" in path.read_text()]
+    assert [path.stem for path in resumed] == [killed.name]
+
+    times = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("result.json")}
+    assert main(["study", "phc", "--seeds", "1", "--out", str(out), *options]) == 0
+    text = capsys.readouterr().out
+    assert f"{RUNS} runs: {RUNS} finished, 0 to do" in text
+    assert "Begun" not in text
+    assert times == {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("result.json")}
+    assert (out / "results" / "phc-laptop.html").exists()
+
+
+def test_another_machine_gets_the_results_from_the_storage(tmp_path, tiny_options, capsys):
+    """Another folder stands for another machine: it has the storage, but neither run folders nor results."""
+    storage = f"sqlite:///{tmp_path / 'shared.sqlite3'}"
+    options = ["study", "phc", "--seeds", "1", "--storage", storage, *tiny_options[2:], "--set", "steps=6"]
+    assert main([*options, "--out", str(tmp_path / "here")]) == 0
+    first = capsys.readouterr().out
+    assert main([*options, "--out", str(tmp_path / "there")]) == 0
+    second = capsys.readouterr().out
+    assert f"{RUNS} finished, 0 to do" in second
+    here, there = (sorted((tmp_path / name / "results" / "runs").glob("*.json")) for name in ("here", "there"))
+    assert [path.name for path in here] == [path.name for path in there]
+    assert [path.read_text() for path in here] == [path.read_text() for path in there]
+    assert not (tmp_path / "there" / "runs").exists()
+    assert first.split("\n\n")[1:-1] == second.split("\n\n")[1:-1]
+    # And from the results alone, with neither storage nor run folders, nothing is run again.
+    fresh = [word if word != storage else f"sqlite:///{tmp_path / 'fresh.sqlite3'}" for word in options]
+    assert main([*fresh, "--out", str(tmp_path / "there")]) == 0
+    assert f"{RUNS} finished, 0 to do" in capsys.readouterr().out
+
+
+def test_two_workers_of_one_command_save_when_it_is_asked_to_stop_and_it_goes_on_from_there(tmp_path, tiny_options):
+    storage = f"sqlite:///{tmp_path / 'study.sqlite3'}"
+    log = tmp_path / "worker.log"
+    options = [*tiny_options, "--storage", storage]
+    command = study(tmp_path, tmp_path / "out", [*options, "--workers", "2"], log)
+    deadline = time.monotonic() + 240
+    while not (folder := in_the_middle(log)):
+        assert time.monotonic() < deadline
+        assert command.poll() is None, log.read_text()
+        time.sleep(0.02)
+    command.terminate()
+    assert command.wait(timeout=60) in (128 + signal.SIGTERM, 256 - signal.SIGTERM)
+    assert "The same command goes on from here" in log.read_text()
+    assert "RUNNING" not in [trial.state.name for trial in Queue(storage).study.trials]
+    assert (folder / "checkpoint.pt").exists()
+    assert not (folder / "result.json").exists()
+    assert main(["study", "phc", "--seeds", "1", "--out", str(tmp_path / "out"), *options]) == 0
+    assert len(list((tmp_path / "out" / "results" / "runs").glob("*.json"))) == RUNS
+    assert "Going on from step" in folder.with_name(f"{folder.name}.log").read_text()
+
+
+def test_fine_tuning_follows_its_run_and_is_a_result_of_its_own(tiny, tmp_path):
+    job = Job(replace(tiny, method="paws", steps=4), finetune=0.05)
+    place = Place(tmp_path, "sqlite:///unused", lost_after=60)
+    base, head = perform(job.before, place), perform(job, place)
+    assert (base["key"], head["key"]) == (job_key(job.before), job_key(job))
+    assert head["config"] == base["config"] | {"finetune.lr": 0.05}
+    assert base["split"] == head["split"]
+    (stored,) = (tmp_path / "runs" / "study").glob(f"*{job_key(job)}/config.yaml")
+    assert read_yaml(stored)["optimizer.lr"] == 0.05
+    assert read_yaml(stored)["method"] == "supervised"
+
+
+def test_a_run_that_fails_is_told_and_the_others_go_on(tmp_path, tiny_options, capsys, monkeypatch):
+    from surelabel.study import worker
+
+    def broken(job, place):
+        raise UserError("the loss became nan at step 3")
+
+    monkeypatch.setattr(worker, "perform", broken)
+    assert main(["study", "phc", "--seeds", "1", "--out", str(tmp_path), *tiny_options]) == 1
+    said = capsys.readouterr().out
+    assert said.count("Begun") == RUNS
+    assert said.count("the loss became nan at step 3") == 2 * RUNS
+    assert "0 of 4 runs are finished" in said
