@@ -12,8 +12,8 @@ from surelabel.data.source import DataSet
 from surelabel.errors import UserError, closest
 
 
-def _imagenet(place: Path) -> DataSet:
-    return shards.load(place, size=224) if shards.are_in(place) else folder.load(place, size=224)
+def _imagenet(place: Path, pixels: int = 224) -> DataSet:
+    return shards.load(place, size=pixels) if shards.are_in(place) else folder.load(place, size=pixels)
 
 
 # The names that --data takes; each loads from --data-dir.
@@ -51,6 +51,8 @@ def load(
     path = Path(data) if data_dir is None else Path(data_dir, data)
     if label_files and (data in NAMED or not path.is_dir()):
         raise UserError(f"--labels {label_files[0]} names the classes of files in a folder; --data {data} is no folder")
+    if data == "imagenet" and pixels is not None:
+        return _imagenet(Path(data_dir or "."), pixels)
     if data in NAMED:
         return NAMED[data](data_dir)
     if path.is_dir():

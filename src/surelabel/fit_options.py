@@ -4,14 +4,13 @@ import dataclasses
 import difflib
 import json
 from dataclasses import dataclass, replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 from surelabel.config import Run, Selection
 from surelabel.errors import UserError, closest
-from surelabel.look import suits_pretrained
-from surelabel.recipes import NAMED_DATA, RELEASED, SIZES, finetune, parse, pictures, recipe
+from surelabel.fit_extras import chosen_recipe, from_run, number_of, refuse_together
+from surelabel.recipes import NAMED_DATA, RELEASED, SIZES, finetune, parse, recipe
 from surelabel.settings import (
     check_key,
     flatten,
@@ -86,11 +85,11 @@ def read_options(arguments: list[str]) -> Options | None:
     extra = {key: given.pop(key) for key in EXTRA if key in given}
     for key, value in given.items():
         check_key(key, value)
-    _refuse_together(given, extra)
+    refuse_together(given, extra)
     if "from" in extra:
-        given, extra = _from_run(given, extra)
+        given, extra = from_run(given, extra)
     options = _resumed(given, extra) if extra.get("resume", "auto") != "auto" else _begun(_run(given, extra), extra)
-    options = replace(options, minutes=_number(extra, "minutes", 0.01), folds=_number(extra, "cv", 2))
+    options = replace(options, minutes=number_of(extra, "minutes", 0.01), folds=number_of(extra, "cv", 2))
     if "print_config" in extra:
         print(to_yaml(options.run), end="")
         return None
@@ -181,70 +180,12 @@ def _run(given: dict[str, str], extra: dict[str, str]) -> Run:
     choice: dict[str, Any] = {key: asked[key] for key in ("method", "data", "labels") if key in asked}
     if "size" in extra and extra["size"] not in SIZES:
         raise UserError(f"there is no size {extra['size']!r}.{closest(extra['size'], SIZES)}")
-    chosen_run = _recipe(choice, asked, extra)
+    chosen_run = chosen_recipe(choice, asked, extra)
     if asked.get("fidelity") == "released":
         chosen_run = with_settings(chosen_run, RELEASED)
     run = parsed(with_settings(chosen_run, from_file), given)
     _refuse_unused(run, given)
     return run
-
-
-def _recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str, str]) -> Run:
-    """The recipe for these; for a folder of photographs one with a pretrained network, unless another is asked for."""
-    data = choice.get("data", "phc")
-    free = data not in NAMED_DATA and "size" not in extra and not {"network.name", "network.trunk"} & set(asked)
-    if free and Path(data).is_dir() and not Run(choice["method"]).by_neighbours and suits_pretrained(data):
-        return pictures(**choice)
-    return recipe(**choice, size=extra.get("size", SIZES[0]))
-
-
-def _refuse_together(given: dict[str, str], extra: dict[str, str]) -> None:
-    """What the options that are not settings cannot be together with."""
-    rules = [
-        ("minutes", given, ("steps", "devices", "nodes")),
-        ("minutes", extra, ("resume",)),
-        ("cv", extra, ("resume",)),
-        ("cv", given, ("holdout", "devices", "nodes")),
-        ("from", extra, ("config", "recipe", "size", "resume")),
-        ("from", given, ("data", "method")),
-    ]
-    for key, where, others in rules:
-        for other in others:
-            if key in extra and other in where:
-                raise UserError(f"--{key} and --{other} do not go together: leave one out")
-    if "from" in extra and not Run(labels=given.get("labels", "")).label_files:
-        raise UserError("--from RUN trains again with more labels: name a .csv file that has them by --labels")
-
-
-def _number(extra: dict[str, str], key: str, least: float) -> Any:
-    """The number that this option gives, if it is given: a whole one where the least is."""
-    if key not in extra:
-        return None
-    kind = type(least)
-    try:
-        number = kind(extra[key])
-    except ValueError:
-        number = kind(-1)
-    if not least <= number < float("inf"):
-        raise UserError(f"--{key} {extra[key]}: give {'a whole' if kind is int else 'a'} number from {least:g}")
-    return number
-
-
-def _from_run(given: dict[str, str], extra: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The settings of an earlier run, and its labels and the new ones together."""
-    folder = Path(extra["from"])
-    if not (folder / "config.yaml").is_file():
-        raise UserError(f"--from {folder}: that is not a run folder, it has no config.yaml")
-    earlier = read_run(folder / "config.yaml").label_files
-    if not earlier:
-        raise UserError(
-            f"{folder} took its labels from sub-folders or arrays, not from a .csv file: add the new labels there, and "
-            "fit again without --from"
-        )
-    rest = {key: value for key, value in extra.items() if key != "from"}
-    out = next(name for number in count(2) if not Path(name := f"{str(folder).rstrip('/')}-{number}").exists())
-    labels = ",".join((*earlier, given["labels"]))
-    return {"out": out} | given | {"labels": labels}, rest | {"config": str(folder / "config.yaml")}
 
 
 def _refuse_unused(run: Run, given: dict[str, str]) -> None:
@@ -279,6 +220,7 @@ def unused(run: Run) -> set[str]:
         (run.teaches == "swa", {"teacher.schedule", "teacher.gamma", "teacher.warmup"}),
         (run.optimizer.schedule == "cosine-7-16", {"optimizer.warmup", "optimizer.start", "optimizer.end"}),
         (run.optimizer.warmup == 0, {"optimizer.start"}),
+        (run.tabular or (run.data in NAMED_DATA and run.data != "imagenet"), {"pixels"}),
         (not run.tabular, {"label_column"}),
         (not (run.tabular or run.network.trunk != "none"), {"table."}),
         (run.network.name.startswith("mlp-"), {"network.padding", "network.stem_stride"}),

@@ -71,10 +71,10 @@ def recipe(method: str = "fixmatch", data: str = "phc", labels: int | str | None
     if size not in SIZES:
         raise UserError(f"there is no size {size!r}.{closest(size, SIZES)}")
     by_neighbours = Run(method).by_neighbours
-    if data == "imagenet" and not (by_neighbours and size == "paper"):
+    if data == "imagenet" and not by_neighbours:
         raise UserError(
-            "ImageNet has a recipe for paws and its variants at --size paper alone, as in the paper. "
-            "For other methods, or a part of ImageNet on a laptop, name its folder: --data FOLDER"
+            "ImageNet has a recipe for paws and its variants alone, as in the paper. For other methods name its folder: "
+            "--data FOLDER"
         )
     if Run(data=data).tabular:
         if size != "laptop":
@@ -217,6 +217,8 @@ def _laptop_paws(method: str, data: str, labels: int | str) -> Run:
         teacher=Teacher("linear", 0.99, warmup=1 / 12, onset=1 / 3),
         head=Head(kl_warmup=1 / 12),
     )
+    if data == "imagenet":  # a part of it, in small pictures: a laptop holds and sees no more
+        return replace(run, pixels=64, paws=replace(run.paws, view="imagenet", classes=10))
     if data == "phc":
         optimizer = replace(run.optimizer, lr=0.3)
         return replace(run, paws=_periodic_paws(replace(run.paws, unlabelled=64, per_class=8)), optimizer=optimizer)

@@ -1,0 +1,69 @@
+"""The options of `surelabel fit` that are not settings of the run: what they mean, and what they cannot be beside."""
+
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from surelabel.config import Run
+from surelabel.errors import UserError
+from surelabel.look import suits_pretrained
+from surelabel.recipes import NAMED_DATA, SIZES, pictures, recipe
+from surelabel.settings import read_run
+
+
+def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str, str]) -> Run:
+    """The recipe for these; for a folder of photographs one with a pretrained network, unless another is asked for."""
+    data = choice.get("data", "phc")
+    free = data not in NAMED_DATA and "size" not in extra and not {"network.name", "network.trunk"} & set(asked)
+    if free and Path(data).is_dir() and not Run(choice["method"]).by_neighbours and suits_pretrained(data):
+        return pictures(**choice)
+    return recipe(**choice, size=extra.get("size", SIZES[0]))
+
+
+def refuse_together(given: dict[str, str], extra: dict[str, str]) -> None:
+    """What the options that are not settings cannot be together with."""
+    rules = [
+        ("minutes", given, ("steps", "devices", "nodes")),
+        ("minutes", extra, ("resume",)),
+        ("cv", extra, ("resume",)),
+        ("cv", given, ("holdout", "devices", "nodes")),
+        ("from", extra, ("config", "recipe", "size", "resume")),
+        ("from", given, ("data", "method")),
+    ]
+    for key, where, others in rules:
+        for other in others:
+            if key in extra and other in where:
+                raise UserError(f"--{key} and --{other} do not go together: leave one out")
+    if "from" in extra and not Run(labels=given.get("labels", "")).label_files:
+        raise UserError("--from RUN trains again with more labels: name a .csv file that has them by --labels")
+
+
+def number_of(extra: dict[str, str], key: str, least: float) -> Any:
+    """The number that this option gives, if it is given: a whole one where the least is."""
+    if key not in extra:
+        return None
+    kind = type(least)
+    try:
+        number = kind(extra[key])
+    except ValueError:
+        number = kind(-1)
+    if not least <= number < float("inf"):
+        raise UserError(f"--{key} {extra[key]}: give {'a whole' if kind is int else 'a'} number from {least:g}")
+    return number
+
+
+def from_run(given: dict[str, str], extra: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The settings of an earlier run, and its labels and the new ones together."""
+    folder = Path(extra["from"])
+    if not (folder / "config.yaml").is_file():
+        raise UserError(f"--from {folder}: that is not a run folder, it has no config.yaml")
+    earlier = read_run(folder / "config.yaml").label_files
+    if not earlier:
+        raise UserError(
+            f"{folder} took its labels from sub-folders or arrays, not from a .csv file: add the new labels there, and "
+            "fit again without --from"
+        )
+    rest = {key: value for key, value in extra.items() if key != "from"}
+    out = next(name for number in count(2) if not Path(name := f"{str(folder).rstrip('/')}-{number}").exists())
+    labels = ",".join((*earlier, given["labels"]))
+    return {"out": out} | given | {"labels": labels}, rest | {"config": str(folder / "config.yaml")}
