@@ -51,10 +51,8 @@ def load(
     path = Path(data) if data_dir is None else Path(data_dir, data)
     if label_files and (data in NAMED or not path.is_dir()):
         raise UserError(f"--labels {label_files[0]} names the classes of files in a folder; --data {data} is no folder")
-    if data == "imagenet" and pixels is not None:
-        return _imagenet(Path(data_dir or "."), pixels)
     if data in NAMED:
-        return NAMED[data](data_dir)
+        return NAMED[data](data_dir) if pixels is None else _imagenet(Path(data_dir or "."), pixels)
     if path.is_dir():
         if shards.are_in(path):
             return shards.load(path, size=pixels, shape=shape)

@@ -73,8 +73,8 @@ def recipe(method: str = "fixmatch", data: str = "phc", labels: int | str | None
     by_neighbours = Run(method).by_neighbours
     if data == "imagenet" and not by_neighbours:
         raise UserError(
-            "ImageNet has a recipe for paws and its variants alone, as in the paper. For other methods name its folder: "
-            "--data FOLDER"
+            "ImageNet has a recipe for paws and its variants alone, as in the paper. For other methods name its "
+            "folder: --data FOLDER"
         )
     if Run(data=data).tabular:
         if size != "laptop":
