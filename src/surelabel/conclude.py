@@ -23,6 +23,7 @@ from surelabel.runfolder import RunFolder
 from surelabel.sections import sections
 
 PREDICTIONS, PAGE = "predictions.csv", "report.html"
+MOST_COMPARED = 20_000  # test pictures
 
 
 def conclude(path: Path, folds: int | None = None, console: Console | None = None) -> None:
@@ -71,7 +72,8 @@ def warnings(data: DataSet, folder: RunFolder) -> list[str]:
                 f"Warning: {share:.0%} of the unlabelled pictures are unlike any labelled one. The pool may hold kinds "
                 "of things that no label names; those will be given one of the known classes all the same"
             )
-    if data.test is not None and len(data.train.shape) in (1, 3) and len(data.test) <= 20_000:
+    pictures = isinstance(data.train, FeatureSource) or len(data.train.shape) == 3
+    if data.test is not None and pictures and len(data.test) <= MOST_COMPARED:
         pairs = near_duplicates(pictures_of(data.train, labelled), pictures_of(data.test, np.arange(len(data.test))))
         if len(pairs):
             train, test = names_of(data.train), names_of(data.test)

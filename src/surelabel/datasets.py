@@ -12,7 +12,7 @@ from surelabel.data.source import DataSet
 from surelabel.errors import UserError, closest
 
 
-def _imagenet(place: Path, pixels: int = 224) -> DataSet:
+def _imagenet(place: Path, pixels: int) -> DataSet:
     return shards.load(place, size=pixels) if shards.are_in(place) else folder.load(place, size=pixels)
 
 
@@ -27,7 +27,7 @@ NAMED: dict[str, Callable[[str | None], DataSet]] = {
     "cifar100-lt100": lambda where: long_tailed(cifar.load(where or ".", "cifar100"), 100),
     "mnist": lambda where: idx.load(where, "mnist"),
     "fashion-mnist": lambda where: idx.load(where, "fashion-mnist"),
-    "imagenet": lambda where: _imagenet(Path(where or ".")),
+    "imagenet": lambda where: _imagenet(Path(where or "."), 224),
 }
 
 
@@ -52,7 +52,7 @@ def load(
     if label_files and (data in NAMED or not path.is_dir()):
         raise UserError(f"--labels {label_files[0]} names the classes of files in a folder; --data {data} is no folder")
     if data in NAMED:
-        return NAMED[data](data_dir) if pixels is None else _imagenet(Path(data_dir or "."), pixels)
+        return _imagenet(Path(data_dir or "."), pixels or 224) if data == "imagenet" else NAMED[data](data_dir)
     if path.is_dir():
         if shards.are_in(path):
             return shards.load(path, size=pixels, shape=shape)

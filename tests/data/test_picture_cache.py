@@ -144,3 +144,10 @@ def test_a_folder_of_pictures_is_mapped(pictures):
     source = folder.load_unlabelled(pictures, ("a", "b"), (3, 6, 5))
     np.testing.assert_array_equal(source.images(np.arange(150)), as_pillow_reads_them(pictures))
     assert type(source.images(np.arange(2))) is np.ndarray
+
+
+def test_a_file_that_was_mended_is_read(pictures):
+    (pictures / "new.png").write_bytes(b"not yet a picture")
+    assert "new.png" in decoded(pictures, names(pictures)).skipped
+    Image.new("RGB", (5, 6), "blue").save(pictures / "new.png")
+    assert "new.png" in decoded(pictures, names(pictures)).files

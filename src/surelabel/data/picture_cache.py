@@ -9,7 +9,7 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -42,12 +42,16 @@ class Picture:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Decoded pictures [N, C, H, W], what is known of each file, and why some could not be read."""
+    """Decoded pictures [N, C, H, W], what is known of each file, and why some could not be read.
+
+    `state` is a hash of the names, sizes and times of change of all files, the unreadable ones too.
+    """
 
     images: NDArray[np.uint8]
     files: dict[str, Picture]
     skipped: dict[str, str]
     form: Header
+    state: str = ""
 
 
 def decoded(
@@ -56,7 +60,8 @@ def decoded(
     """These files of a folder in one form: the one given, or one for all of them with this side (see `common_form`)."""
     place = _place(folder, form)
     before = _read(place) if place else None
-    if before is not None and _unchanged(before, folder, files):
+    state = _state(folder, files)
+    if before is not None and before.state == state:
         return before
     headers: dict[str, Header] = {}
     skipped: dict[str, str] = {}
@@ -70,7 +75,7 @@ def decoded(
     name = None if place is None else place.with_name(f"{place.stem}-{uuid4().hex[:8]}.pixels")
     images, name = _room(name, len(readable), form, folder)
     made = _fill(images, folder, readable, form, before, progress)
-    found = Pictures(images, made.files, skipped | made.skipped, form)
+    found = replace(made, skipped=skipped | made.skipped, state=state)
     if place is not None and name is not None:
         _store(place, name, found)
     return found
@@ -107,11 +112,15 @@ def _place(folder: Path, form: Header | int | None) -> Path | None:
     return root / f"pictures-{key.hexdigest()}.json"
 
 
-def _unchanged(before: Pictures, folder: Path, files: Sequence[str]) -> bool:
-    """Whether these are the stored files, unread ones apart, and none was touched."""
-    if not set(before.files) <= set(files) or len(before.files) + len(before.skipped) != len(files):
-        return False
-    return all(_stamp(folder / name) == (known.size, known.changed) for name, known in before.files.items())
+def _state(folder: Path, files: Sequence[str]) -> str:
+    held = blake2b(digest_size=12)
+    for file in files:
+        try:
+            stamp = _stamp(folder / file)
+        except (OSError, ValueError):  # a link to nowhere: it will be told of as unreadable
+            stamp = (-1, -1)
+        held.update(f"{file}\0{stamp}\0".encode("utf-8", "surrogateescape"))
+    return held.hexdigest()
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -126,9 +135,11 @@ def _room(name: Path | None, count: int, form: Header, folder: Path) -> tuple[ND
     if name is not None and needed:
         try:
             with name.open("xb") as file:
-                os.posix_fallocate(file.fileno(), 0, needed)  # a full disk must be found here, not by a crash later
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(file.fileno(), 0, needed)  # a full disk must be found here, not by a crash later
+                file.truncate(needed)
             return np.memmap(name, np.uint8, "r+", shape=shape), name
-        except (OSError, AttributeError):
+        except OSError:
             name.unlink(missing_ok=True)
     if needed > MOST_BYTES:
         raise UserError(
@@ -182,6 +193,7 @@ def _store(place: Path, pixels: Path, found: Pictures) -> None:
                 "form": [found.form.height, found.form.width, found.form.grey],
                 "files": {name: list(vars(picture).values()) for name, picture in found.files.items()},
                 "skipped": found.skipped,
+                "state": found.state,
             },
             file,
         )
@@ -200,7 +212,7 @@ def _read(place: Path) -> Pictures | None:
             return None
         images = np.memmap(pixels, np.uint8, "r", shape=shape)
         files = {name: Picture(*entry) for name, entry in listed["files"].items()}
-        found = Pictures(images, files, listed["skipped"], Header(*listed["form"]))
+        found = Pictures(images, files, listed["skipped"], Header(*listed["form"]), str(listed["state"]))
         entries = list(files.values())
         looked_at = entries[:: max(1, len(entries) // LOOKED_AT)]
         sound = all(zlib.crc32(images[entry.row].tobytes()) == entry.checksum for entry in looked_at)
