@@ -1,4 +1,4 @@
-"""A network and views of one's own: classify signals in time from six labels. Under a minute on a CPU.
+"""A network and views of one's own: classify signals in time from six labels. One to three minutes on a CPU.
 
 The signals are cylinder, bell and funnel (Saito, 1994): a plateau, a rising or a falling ramp between two random times,
 of random height, in noise of deviation one.
