@@ -42,11 +42,12 @@ def predict_to_csv(
     of a table that are not used.
     """
     folder = RunFolder(run)
+    batch = folder.run().evaluation.batch
     source = _source(data, data_dir, folder)
     for note in source.notes if isinstance(source, TableSource) else ():
         say(note)
     refuse_other_form(source, data, folder)
-    prediction = predict(load_network(folder), source, np.arange(len(source)), folder.run().evaluation.batch)
+    prediction = predict(load_network(folder), source, np.arange(len(source)), batch)
     write_predictions(out, prediction, names_of(source) or range(len(source)), folder.task().classes, calibration)
     return len(source), skipped_of(source)
 

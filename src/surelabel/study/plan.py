@@ -14,7 +14,7 @@ from surelabel.settings import flatten
 
 SCALES = ("laptop", "paper")
 # Where and on what a run is made is not what is run.
-ASIDE = {"out", "data_dir", "init", "threads", "device", "devices", "nodes"}
+ASIDE = {"out", "data_dir", "init", "threads", "device", "devices", "nodes", "strategy", "precision", "compile"}
 FINETUNED = "finetune.lr"
 
 
