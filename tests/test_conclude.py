@@ -1,6 +1,7 @@
 """The way of somebody with a folder of pictures and a table of a few labels."""
 
 import csv
+import json
 
 import numpy as np
 import pytest
@@ -74,18 +75,25 @@ def test_cross_validation_leaves_a_run_for_each_part(run):
     assert [part.run().holdout for part in parts] == ["1/2", "2/2"]
     assert [len(part.labelled()) for part in parts] == [15, 15]
     assert not (run / "cv-3").exists()
+    assert json.loads((run / "estimate.json").read_text())["labels"] == 30
+    assert "by cross-validation of the run itself over the 30 labels" in (run / "report.html").read_text()
 
 
 def test_more_labels_make_another_run(run, place, capsys):
     assert main(["suggest", str(run), "-n", "3", "-o", str(place / "next.csv")]) == 0
     suggested = rows(place / "next.csv")
     assert [row["label"] for row in suggested] == ["", "", ""]
-    write(place / "answers.csv", [(row["sample"].removeprefix("'"), "<b>3</b>") for row in suggested])
-    assert main(["fit", "--from", str(run), "--labels", str(place / "answers.csv"), "--steps", "4"]) == 0
+    # As a spreadsheet would leave it: with all its columns, and one label not filled in.
+    filled = [row | {"label": "<b>3</b>"} for row in suggested[:-1]] + suggested[-1:]
+    with (place / "next.csv").open("w", newline="", encoding="utf-8") as file:
+        lines = csv.DictWriter(file, list(suggested[0]))
+        lines.writeheader()
+        lines.writerows(filled)
+    assert main(["fit", "--from", str(run), "--labels", str(place / "next.csv"), "--steps", "4"]) == 0
     again = RunFolder(f"{run}-2")
-    assert len(again.labelled()) == 33
+    assert len(again.labelled()) == 32
     assert again.run().network.name == "wrn-10-1"
-    assert again.run().label_files == (str(place / "labels.csv"), str(place / "answers.csv"))
+    assert again.run().label_files == (str(place / "labels.csv"), str(place / "next.csv"))
     assert "120 pictures" in capsys.readouterr().out
 
 

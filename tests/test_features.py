@@ -69,9 +69,8 @@ def test_only_pictures_have_such_features():
         seen_by_trunk(ArraySource(np.zeros((2, 1, 8, 8), dtype=np.float32)))
 
 
-def test_one_looks_at_pictures_where_the_network_sees_features(few, monkeypatch):
+def test_one_looks_at_pictures_where_the_network_sees_features(few):
     rows = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
-    monkeypatch.setattr(features, "_compute", lambda *_: rows)
     seen = features.FeatureSource(few, rows)
     part = Part(seen, np.array([5, 7]))
     np.testing.assert_array_equal(pictures_of(part, np.array([1])), few.images(np.array([7])))

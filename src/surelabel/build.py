@@ -26,7 +26,7 @@ from surelabel.data.source import DataSet
 from surelabel.data.splits import draw_labelled, parse_labels
 from surelabel.data.views import View
 from surelabel.errors import UserError
-from surelabel.features import with_features
+from surelabel.features import pictures_of, with_features
 from surelabel.heads import Bayesian, BayesianHead, LinearHead
 from surelabel.lars import LARS
 from surelabel.methods import METHODS, Method
@@ -42,6 +42,8 @@ from surelabel.state import TrainState
 from surelabel.targets import Hard, Sharpen
 from surelabel.types import Task
 
+PHOTOGRAPH = 224  # pixels: what the pretrained network was trained on
+
 
 def resolve(run: Run) -> Run:
     """The run with nothing left open: the method's own values, the device and the number of threads filled in."""
@@ -52,11 +54,12 @@ def resolve(run: Run) -> Run:
         precision=usual_precision(device) if run.precision == "auto" else run.precision,
         # A GPU gains from it in long runs; on a CPU, compiling takes longer than a short run.
         compile=device == "cuda" if run.compile is None else run.compile,
+        pixels=run.pixels or (PHOTOGRAPH if pretrained.NAME in (run.network.trunk, run.network.name) else None),
         threads=run.threads or max(1, (os.cpu_count() or 1) // run.devices),
         out=str(run.folder),
         data=run.data if run.data in (OWN, *datasets.NAMED) else _whole(run.data),
         data_dir=None if run.data_dir is None else _whole(run.data_dir),
-        labels=",".join(map(_whole, str(run.labels).split(","))) if run.label_files else run.labels,
+        labels=",".join(map(_whole, run.label_files)) or run.labels,
         init=None if run.init is None else _whole(run.init),
     )
 
@@ -184,7 +187,7 @@ def fingerprint(data: DataSet) -> str:
     # Part by part, since the labels may be mapped from a file larger than the memory.
     for start in range(0, len(data.train), 2**16):
         held.update(data.train.labels[start : start + 2**16].tobytes())
-    held.update(data.train.images(sample).tobytes())
+    held.update(pictures_of(data.train, sample).tobytes())
     return held.hexdigest()
 
 

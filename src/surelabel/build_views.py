@@ -7,12 +7,11 @@ import torch
 
 from surelabel.config import OWN, TABLE_VIEWS, Run
 from surelabel.data import views
-from surelabel.data.part import Part
 from surelabel.data.source import DataSet
-from surelabel.data.table import TableSource
+from surelabel.data.table import table_of
 from surelabel.data.views import Corrupt, Noise, View
 from surelabel.errors import UserError
-from surelabel.features import FeatureSource
+from surelabel.features import FeatureSource, features_of
 from surelabel.own import NOTHING, Own
 
 MOST_DONORS = 10_000  # rows that corrupted features are drawn from
@@ -28,16 +27,16 @@ def build_view(role: Literal["labelled", "weak", "strong"], run: Run, data: Data
     if name != "none" and len(data.train.shape) != 3:
         raise UserError(
             f"views.{role} {name} is a view of images, and these are {_kind(data)}: choose "
-            + (", ".join(("none", *TABLE_VIEWS)) if isinstance(data.train, TableSource) else "none, or give your own")
+            + (", ".join(("none", *TABLE_VIEWS)) if _in_columns(data) else "none, or give your own")
         )
     return views.named(name)
 
 
 def _of_table(name: str, role: str, run: Run, data: DataSet) -> View:
-    source = data.train.whole if isinstance(data.train, Part) else data.train
-    if isinstance(source, FeatureSource):
-        return _of_features(name, run, data, source)
-    if not isinstance(source, TableSource):
+    features, source = features_of(data.train), table_of(data.train)
+    if features is not None:
+        return _of_features(name, run, data, features)
+    if source is None:
         raise UserError(f"views.{role} {name} is a view of tables, and these are {_kind(data)}: choose another")
     device = torch.device(run.device)
     if name == "noise":
@@ -56,7 +55,11 @@ def _of_features(name: str, run: Run, data: DataSet, source: FeatureSource) -> V
     return Corrupt(run.table.corruption, donors, torch.arange(donors.shape[1], device=device))
 
 
+def _in_columns(data: DataSet) -> bool:
+    return table_of(data.train) is not None or features_of(data.train) is not None
+
+
 def _kind(data: DataSet) -> str:
-    if isinstance(data.train, TableSource):
-        return "rows of a table"
+    if _in_columns(data):
+        return "rows of a table" if table_of(data.train) is not None else "features"
     return "images" if len(data.train.shape) == 3 else f"samples of shape {data.train.shape}"

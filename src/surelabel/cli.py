@@ -77,15 +77,16 @@ def _run(options: "Options | None", labels_of: str | None = None) -> int:
     folder = options.run.folder
     try:
         fit(options.run, options.resume, labels_of=labels_of, minutes=options.minutes)
-    except Stopped as stopped:
-        if is_first():
-            print(f"Stopped by {stopped} and saved. Go on with: surelabel fit --resume {folder}")
-        return stopped.exit_code
-    if is_first():
-        if options.run.data not in NAMED_DATA or options.folds:
+        if is_first() and (options.run.data not in NAMED_DATA or options.folds):
             from surelabel.conclude import conclude
 
             conclude(folder, options.folds)
+    except Stopped as stopped:
+        if is_first():
+            again = f" --cv {options.folds}" if options.folds else ""
+            print(f"Stopped by {stopped} and saved. Go on with: surelabel fit --resume {folder}{again}")
+        return stopped.exit_code
+    if is_first():
         print(f"The run is in {folder}")
     return 0
 

@@ -1,6 +1,8 @@
 """What a run on somebody's own data leaves beside its weights: predictions, an estimate, and a page to look at."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,19 +17,20 @@ from surelabel.display import PLAIN
 from surelabel.duplicates import near_duplicates
 from surelabel.estimate import Estimate
 from surelabel.evaluate import predict
-from surelabel.features import FeatureSource, pictures_of
+from surelabel.features import features_of, pictures_of
+from surelabel.files import atomic_write
 from surelabel.fit import data_of, fit, load_network
 from surelabel.predict import write_predictions
 from surelabel.report import write_report
 from surelabel.runfolder import RunFolder
-from surelabel.sections import sections
+from surelabel.sections import ESTIMATE, sections
 
 PREDICTIONS, PAGE = "predictions.csv", "report.html"
-MOST_COMPARED = 20_000  # test pictures
+MOST_COMPARED = 20_000  # test pictures and labelled ones
 
 
 def conclude(path: Path, folds: int | None = None, console: Console | None = None) -> None:
-    """Predict every unlabelled sample, estimate the accuracy, and write the page; nothing for fully labelled data."""
+    """Predict every unlabelled sample, estimate the accuracy, say what to doubt, and write the page."""
     console = console or Console()
     folder = RunFolder(path)
     data = data_of(folder)
@@ -40,15 +43,26 @@ def conclude(path: Path, folds: int | None = None, console: Console | None = Non
         console.print(f"{len(unlabelled):,} predictions in {path / PREDICTIONS}", **PLAIN)
     for note in warnings(data, folder):
         console.print(note, **PLAIN)
+    console.print(_estimated(folder, data, folds, console), **PLAIN)
+    _write_page(path, console)
+
+
+def _estimated(folder: RunFolder, data: DataSet, folds: int | None, console: Console) -> str:
+    """How accurate it is, as far as that can be told, in words; they are kept for the page."""
+    features = features_of(data.train)
     if folds is not None:
-        console.print(in_words(estimate.by_training_again(folder, folds, _quietly), "the run itself"), **PLAIN)
-    elif data.test is None and isinstance(data.train, FeatureSource):
-        found = estimate.on_features(data.train, folder.labelled(), folder.run().seed)
-        console.print(in_words(found, "a linear classifier on the same features"), **PLAIN)
+        found, of = estimate.by_training_again(folder, folds, partial(_part, console=console)), "the run itself"
+    elif data.test is None and features is not None:
+        found = estimate.on_features(features, folder.labelled(), folder.run().seed)
+        of = "a linear classifier on the same features"
     elif data.test is None:
-        console.print("How accurate is it? --cv 5 trains five times more to tell; --holdout 20% keeps labels", **PLAIN)
-    if len(unlabelled):
-        _write_page(path, console)
+        return f"How accurate is it? surelabel fit --resume {folder.path} --cv 5 trains five times more to tell"
+    else:
+        return f"Figures on the {len(data.test)} test samples are in {folder.path / 'result.json'}"
+    words = in_words(found, of)
+    with atomic_write(folder.path / ESTIMATE) as file:
+        json.dump(asdict(found) | {"words": words}, file, indent=1)
+    return words
 
 
 def in_words(found: Estimate, of: str) -> str:
@@ -65,15 +79,16 @@ def warnings(data: DataSet, folder: RunFolder) -> list[str]:
     """What should make one doubt: pictures that no label seems to be like, and test pictures that are in training."""
     notes = []
     labelled = folder.labelled()
-    if isinstance(data.train, FeatureSource):
-        share = estimate.strange_share(data.train, labelled)
+    features = features_of(data.train)
+    if features is not None:
+        share = estimate.strange_share(features, labelled)
         if share > estimate.STRANGE_SHARE:
             notes.append(
                 f"Warning: {share:.0%} of the unlabelled pictures are unlike any labelled one. The pool may hold kinds "
                 "of things that no label names; those will be given one of the known classes all the same"
             )
-    pictures = isinstance(data.train, FeatureSource) or len(data.train.shape) == 3
-    if data.test is not None and pictures and len(data.test) <= MOST_COMPARED:
+    pictures = features is not None or len(data.train.shape) == 3
+    if data.test is not None and pictures and len(data.test) + len(labelled) <= MOST_COMPARED:
         pairs = near_duplicates(pictures_of(data.train, labelled), pictures_of(data.test, np.arange(len(data.test))))
         if len(pairs):
             train, test = names_of(data.train), names_of(data.test)
@@ -87,10 +102,11 @@ def warnings(data: DataSet, folder: RunFolder) -> list[str]:
     return notes
 
 
-def _quietly(run: Run) -> RunFolder:
-    """Train without a word, or go on with a part that was begun."""
-    begun = (Path(run.folder) / "config.yaml").is_file()
-    return fit(replace(run, out=str(run.folder)), resume=begun, console=Console(quiet=True))
+def _part(run: Run, console: Console) -> RunFolder:
+    """Train without one part of the labels, or go on with that where it was begun; only the part is named."""
+    begun = (run.folder / "config.yaml").is_file()
+    console.print(f"Cross-validation: {'going on with' if begun else 'training without'} part {run.holdout}", **PLAIN)
+    return fit(run, resume=begun, console=Console(quiet=True))
 
 
 def _write_page(path: Path, console: Console) -> None:

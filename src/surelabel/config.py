@@ -390,7 +390,9 @@ class Run:
     @property
     def label_files(self) -> tuple[str, ...]:
         """The tables of labels, where `labels` names some."""
-        return tuple(part for part in str(self.labels).split(",") if part.lower().endswith(".csv"))
+        named = str(self.labels)
+        parts = [named] if Path(named).is_file() else named.split(",")
+        return tuple(part for part in parts if part.lower().endswith(".csv"))
 
     @property
     def folder(self) -> Path:

@@ -63,6 +63,8 @@ def load(
         return array_files.load_npy(path)
     if path.suffix.lower() in TABLE_FILES and path.is_file():
         return table.load(path, label_column, of_table or Table())
+    if path.is_file():
+        raise UserError(f"{path} is a single file of no known kind: give the folder of pictures that it lies in")
     raise UserError(
         f"there is no data set {data!r}, nor a folder, .npz, .npy, .csv or .parquet file of that name."
         f"{closest(data, NAMED)}"

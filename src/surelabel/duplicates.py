@@ -17,7 +17,8 @@ def near_duplicates(first: Images, second: Images) -> NDArray[np.int64]:
     a, b = _outlines(first), _outlines(second)
     if not len(a):
         return np.zeros((0, 2), dtype=np.int64)
-    likeness, which = torch.cat([part @ a.T for part in torch.split(b, 1024)]).max(1)
+    nearest = [(part @ a.T).max(1) for part in torch.split(b, 1024)]
+    likeness, which = (torch.cat(parts) for parts in zip(*nearest, strict=True))
     found = torch.nonzero(likeness > ALIKE)[:, 0]
     return torch.stack([which[found], found], 1).numpy()
 

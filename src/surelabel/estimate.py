@@ -21,6 +21,7 @@ from surelabel.runfolder import RunFolder
 FOLDS = 5
 NORMAL = 1.96  # of 95 %
 PULL = 1e-2  # towards zero, of the linear classifier's weights: there are more of them than labels
+MOST_LABELS = 2000
 STRANGE_SHARE, STRANGER_THAN = 0.25, 0.95
 
 
@@ -47,7 +48,7 @@ class Estimate:
 
 def on_features(source: FeatureSource, labelled: NDArray[np.int64], seed: int) -> Estimate:
     """Cross-validation of a linear classifier on frozen features: seconds, and independent of the run's training."""
-    labels = source.labels
+    labels, labelled = source.labels, _some(labelled)
     folds = min(FOLDS, len(labelled))
     right = 0
     for part in range(1, folds + 1):
@@ -83,6 +84,7 @@ def _linear(
 def by_training_again(folder: RunFolder, folds: int, train: Callable[[Run], RunFolder]) -> Estimate:
     """Cross-validation of the run itself: trained `folds` times, each time without a part of the labels."""
     run = folder.run()
+    folds = min(folds, len(folder.labelled()))
     parts = [
         train(replace(run, holdout=f"{part}/{folds}", out=str(Path(folder.path, f"cv-{part}"))))
         for part in range(1, folds + 1)
@@ -99,13 +101,22 @@ def by_training_again(folder: RunFolder, folds: int, train: Callable[[Run], RunF
     return Estimate(round(found["accuracy"] * count), count, found["ece"])
 
 
+def _some(labelled: NDArray[np.int64]) -> NDArray[np.int64]:
+    """All labels, or as many, evenly spread, as can be compared with each other in seconds."""
+    return labelled[:: -(-len(labelled) // MOST_LABELS)]
+
+
 def strange_share(source: FeatureSource, labelled: NDArray[np.int64]) -> float:
     """The share of the pool that is less like its nearest labelled sample than labelled ones are like each other.
 
     Likeness is the cosine of centred features. A labelled sample counts as unlike if it is less like the others of its
     class than 95 of 100 are; of a pool like the labels, about 5 in 100 would be.
     """
-    rows = torch.from_numpy(np.asarray(source.rows))
+    pool = torch.from_numpy(np.setdiff1d(np.arange(len(source)), labelled))
+    labelled = _some(labelled)
+    if not len(pool):
+        return 0.0
+    rows = torch.from_numpy(np.array(source.rows))
     unit = functional.normalize(rows - rows.mean(0), dim=1)
     labels = torch.from_numpy(source.labels[labelled])
     own = unit[labelled]
@@ -116,6 +127,5 @@ def strange_share(source: FeatureSource, labelled: NDArray[np.int64]) -> float:
     if len(nearest) < 10:
         return 0.0  # too few to tell what is usual
     usual = nearest.quantile(1 - STRANGER_THAN)
-    pool = torch.from_numpy(np.setdiff1d(np.arange(len(source)), labelled))
     likeness = torch.cat([(part @ own.T).max(1).values for part in torch.split(unit[pool], 4096)])
     return float((likeness < usual).double().mean())

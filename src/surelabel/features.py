@@ -1,6 +1,7 @@
 """Pictures as a frozen network sees them: features that are computed once, and then trained on like rows of a table."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from surelabel.backbones.pretrained import FEATURES, NAME, OFFSET, SCALE, EfficientNetLite0
 from surelabel.data.part import Part
-from surelabel.data.picture_cache import cache_folder
+from surelabel.data.picture_cache import writable_cache
 from surelabel.data.reading import Progress
 from surelabel.data.source import DataSet, Images, Source, image_shape
 from surelabel.errors import UserError
@@ -36,6 +37,13 @@ class FeatureSource:
         return np.asarray(self.rows[index])
 
 
+def features_of(source: Source) -> FeatureSource | None:
+    """The features that a source is made of, those of its own samples where it is a part of another."""
+    if isinstance(source, Part) and isinstance(source.whole, FeatureSource):
+        return FeatureSource(Part(source.whole.whole, source.index), source.whole.rows[source.index])
+    return source if isinstance(source, FeatureSource) else None
+
+
 def pictures_of(source: Source, index: NDArray[np.int64]) -> Images:
     """The samples as one would look at them: where the network sees features, the pictures behind them."""
     if isinstance(source, FeatureSource):
@@ -53,11 +61,13 @@ def seen_by_trunk(source: Source, progress: Progress | None = None) -> FeatureSo
     held = blake2b(digest_size=12)
     for index in _batches(len(source)):
         held.update(source.images(index).tobytes())
-    place = cache_folder() / f"features-{NAME}-{held.hexdigest()}.npy"
-    stored = _read(place, len(source))
+    place = writable_cache()
+    name = f"features-{NAME}-{held.hexdigest()}"
+    stored = None if place is None else _read(place, name, len(source))
     if stored is None:
         stored = _compute(source, progress)
-        _keep(stored, place)
+        if place is not None:
+            _keep(stored, place, name)
     return FeatureSource(source, stored)
 
 
@@ -88,19 +98,25 @@ def _batches(count: int) -> Iterator[NDArray[np.int64]]:
         yield np.arange(start, min(start + BATCH, count))
 
 
-def _read(place: Path, count: int) -> NDArray[np.float32] | None:
-    """What is stored; None where there is nothing, or nothing sound."""
-    try:
-        stored: NDArray[np.float32] = np.load(place, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        return None
-    sound = stored.shape == (count, FEATURES) and stored.dtype == np.float32 and bool(np.isfinite(stored).all())
-    return stored if sound else None
+def _read(place: Path, name: str, count: int) -> NDArray[np.float32] | None:
+    """What is stored under this name; None where there is nothing, or nothing sound. A file's name ends in its hash."""
+    for path in place.glob(f"{name}-*.npy"):
+        try:
+            stored: NDArray[np.float32] = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            continue
+        if stored.shape == (count, FEATURES) and path.stem == f"{name}-{_hash(stored)}":
+            return stored
+    return None
 
 
-def _keep(features: NDArray[np.float32], place: Path) -> None:
-    try:
-        with atomic_write(place, "wb") as file:
-            np.save(file, features, allow_pickle=False)
-    except UserError:
-        place.unlink(missing_ok=True)  # no room: computed again the next time
+def _keep(features: NDArray[np.float32], place: Path, name: str) -> None:
+    for damaged in place.glob(f"{name}-*.npy"):
+        damaged.unlink(missing_ok=True)
+    # Without room, they are computed again the next time.
+    with suppress(UserError), atomic_write(place / f"{name}-{_hash(features)}.npy", "wb") as file:
+        np.save(file, features, allow_pickle=False)
+
+
+def _hash(features: NDArray[np.float32]) -> str:
+    return blake2b(features.tobytes(), digest_size=8).hexdigest()

@@ -15,7 +15,7 @@ from surelabel.bound import Bound, bound
 from surelabel.config import Run
 from surelabel.data.folder import files_of
 from surelabel.data.source import DataSet, Source, skipped_of
-from surelabel.data.table import TableSource
+from surelabel.data.table import table_of
 from surelabel.display import (
     PLAIN,
     Display,
@@ -76,10 +76,14 @@ def _fit(
         labels_of.refuse_other_data(task, build.fingerprint(data))
         labelled = labels_of.labelled()
     seconds = None
-    if minutes is not None or (files_of(data.train) and not resume and run.processes == 1):
+    if run.processes == 1:
+        show_found(data, labelled, console)
+    if minutes is not None or (files_of(data.train) and not resume and run.processes == 1 and not console.quiet):
         seconds = seconds_per_step(run, data, labelled, own)
     if minutes is not None and seconds is not None:
         run = replace(run, steps=steps_in(minutes, seconds))
+        if run.steps * seconds > 60 * minutes:
+            console.print(f"{minutes:g} minutes are too few to learn here: {run.steps} steps are the fewest", **PLAIN)
         method = build.build_method(run, len(data.train))
     network = build.build_network(run, task, own)
     if run.init is not None and not (resume and folder.has_checkpoint):
@@ -94,7 +98,8 @@ def _fit(
     fabric.launch()  # starts the other processes, which come here by themselves
     loader = replace(loader, share=Share(fabric.global_rank, fabric.world_size))
     console.quiet = console.quiet or fabric.global_rank > 0
-    show_found(data, labelled, console)
+    if run.processes > 1:
+        show_found(data, labelled, console)
     parameters = sum(parameter.numel() for parameter in network.parameters())
     console.print(
         f"{run.method} on {run.data if own.data is None else data.name}: {len(labelled)} labels, {len(data.train)} "
@@ -110,7 +115,8 @@ def _fit(
             train(run, method, loader, state, None, folder, display, fabric)
         return folder
     if not resume:
-        table = data.train.encoding.as_json() if isinstance(data.train, TableSource) else None
+        columns = table_of(data.train)
+        table = None if columns is None else columns.encoding.as_json()
         folder.create(run, task, build.fingerprint(data), labelled, table)
     with losses_told(folder.path), folder.locked():
         folder.write_history(state.history)  # which a killed run may have left ahead of its checkpoint
@@ -153,7 +159,8 @@ def _stored(asked: Run, folder: RunFolder, console: Console) -> Run:
 
 def show_found(data: DataSet, labelled: NDArray[np.int64], console: Console) -> None:
     """Say what was found, what was left out of it, and why: nothing is passed over in silence."""
-    for note in data.train.notes if isinstance(data.train, TableSource) else ():
+    columns = table_of(data.train)
+    for note in () if columns is None else columns.notes:
         console.print(note, **PLAIN)
     pictures = files_of(data.train)
     if pictures is not None:

@@ -14,6 +14,8 @@ from surelabel.settings import read_run
 def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str, str]) -> Run:
     """The recipe for these; for a folder of photographs one with a pretrained network, unless another is asked for."""
     data = choice.get("data", "phc")
+    if asked.get("network.trunk", "none") != "none":
+        return pictures(**({"method": "bam-uda", "data": data} | choice))
     free = data not in NAMED_DATA and "size" not in extra and not {"network.name", "network.trunk"} & set(asked)
     if free and Path(data).is_dir() and not Run(choice["method"]).by_neighbours and suits_pretrained(data):
         return pictures(**choice)
@@ -25,7 +27,6 @@ def refuse_together(given: dict[str, str], extra: dict[str, str]) -> None:
     rules = [
         ("minutes", given, ("steps", "devices", "nodes")),
         ("minutes", extra, ("resume",)),
-        ("cv", extra, ("resume",)),
         ("cv", given, ("holdout", "devices", "nodes")),
         ("from", extra, ("config", "recipe", "size", "resume")),
         ("from", given, ("data", "method")),
@@ -57,7 +58,9 @@ def from_run(given: dict[str, str], extra: dict[str, str]) -> tuple[dict[str, st
     folder = Path(extra["from"])
     if not (folder / "config.yaml").is_file():
         raise UserError(f"--from {folder}: that is not a run folder, it has no config.yaml")
-    earlier = read_run(folder / "config.yaml").label_files
+    run = read_run(folder / "config.yaml")
+    inside = Path(run.data, "labels.csv")
+    earlier = run.label_files or ((str(inside),) if inside.is_file() else ())
     if not earlier:
         raise UserError(
             f"{folder} took its labels from sub-folders or arrays, not from a .csv file: add the new labels there, and "

@@ -281,7 +281,7 @@ def _resumed(given: dict[str, str], extra: dict[str, str]) -> Options:
     folder = Path(extra["resume"])
     if "steps" in given:
         raise UserError(f"--resume {folder} cannot change --steps: {MORE_STEPS}")
-    if set(given) - MACHINE or set(extra) - {"resume", "print_config"}:
+    if set(given) - MACHINE or set(extra) - {"resume", "print_config", "cv"}:
         raise UserError("--resume RUN goes on with that run's own settings: leave the other options out")
     if not (folder / "config.yaml").is_file():
         raise UserError(f"--resume {folder}: that is not a run folder, it has no config.yaml")
@@ -295,6 +295,8 @@ def _refuse_other_settings(run: Run, stored: Run) -> None:
     # Paths are stored whole.
     paths = [key for key in ("data", "data_dir", "init") if asked[key] and Path(asked[key]).exists()]
     asked |= {key: str(Path(asked[key]).resolve()) for key in paths}
+    if run.label_files:
+        asked["labels"] = ",".join(str(Path(file).resolve()) for file in run.label_files)
     asked = {key: value for key, value in asked.items() if key not in MACHINE}
     for key, value in asked.items():
         if value not in (None, "auto", before[key]):

@@ -14,6 +14,7 @@ from surelabel.data.folder import load_labelled, names_of
 from surelabel.data.source import DataSet, Source, skipped_of
 from surelabel.errors import UserError
 from surelabel.evaluate import known, predict
+from surelabel.features import pictures_of
 from surelabel.fit import data_of, load_network
 from surelabel.network import Network
 from surelabel.predict import as_trained_on, picture_shape, refuse_other_form
@@ -112,11 +113,11 @@ def _contents(source: Source, index: NDArray[np.int64]) -> set[bytes]:
 
 
 def _contents_in_order(source: Source, index: NDArray[np.int64], batch: int = 1000) -> list[bytes]:
-    """A hash of each image's pixels."""
+    """A hash of each sample's pixels or columns."""
     return [
         blake2b(image.tobytes(), digest_size=16).digest()
         for start in range(0, len(index), batch)
-        for image in source.images(index[start : start + batch])
+        for image in pictures_of(source, index[start : start + batch])
     ]
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 LOOKED_AT = 50
 LEAST_SIDE = 64
+DEEPEST = 8
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".gif"})
 
 
 def suits_pretrained(folder: str | Path) -> bool:
@@ -17,18 +19,20 @@ def suits_pretrained(folder: str | Path) -> bool:
     from PIL import Image
 
     photographs = pictures = 0
-    for path in islice(_files(Path(folder)), 10 * LOOKED_AT):
+    for path in islice(_files(Path(folder)), LOOKED_AT):
         try:
             with Image.open(path, formats=("PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF", "PPM")) as image:
                 pictures += 1
                 photographs += min(image.size) >= LEAST_SIDE and image.mode in ("RGB", "RGBA", "P", "CMYK")
         except Exception:  # damaged or hostile; what cannot be read is told of later, when all are
             continue
-        if pictures == LOOKED_AT:
-            break
     return 2 * photographs > pictures
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    for place, _, files in os.walk(folder):
-        yield from (Path(place, file) for file in files)
+    """Pictures by their names, in sorted order; no deeper than a link could lead round."""
+    for place, inner, files in os.walk(folder, followlinks=True):
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        if len(Path(place).parts) - len(folder.parts) >= DEEPEST:
+            inner.clear()
+        yield from (Path(place, file) for file in sorted(files) if Path(file).suffix.lower() in SUFFIXES)

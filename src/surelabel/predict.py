@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from surelabel import datasets
-from surelabel.backbones.pretrained import SMALLEST
 from surelabel.config import TABLE_FILES
 from surelabel.data import shards
 from surelabel.data.folder import FilesSkipped, load_unlabelled, names_of
@@ -121,7 +120,8 @@ def picture_shape(folder: RunFolder) -> tuple[int, int, int]:
     run = folder.run()
     if run.network.trunk == "none":
         return image_shape(folder.task().shape)
-    return 3, run.pixels or SMALLEST, run.pixels or SMALLEST
+    assert run.pixels is not None  # which resolving a run with a trunk sees to
+    return 3, run.pixels, run.pixels
 
 
 def as_trained_on(source: Source, folder: RunFolder) -> Source:

@@ -238,6 +238,7 @@ def finetune(run: Run, folder: str, labelled: int) -> Run:
         label_column=run.label_column,
         table=run.table,
         labels=run.labels,
+        pixels=run.pixels,
         holdout=run.holdout,
         seed=run.seed,
         steps=50 * -(-labelled // batch),

@@ -108,7 +108,9 @@ class RunFolder:
     def refuse_other_data(self, task: Task, data: str) -> None:
         """Raise where the data are no longer those that the run was begun with."""
         with self._damage("split.json") as read:
-            if task != self.task() or data != read["data"]:
+            # How it is normalised follows from the data, and features are not the same to the bit everywhere.
+            own = self.task()
+            if (task.shape, task.classes, task.dtype, data) != (own.shape, own.classes, own.dtype, read["data"]):
                 raise UserError(f"{self.path} was begun with other data: the samples or labels have changed since")
 
     @property

@@ -1,5 +1,6 @@
 """Sections that a report page can have beside its own: what to label next, and calibration by held-out labels."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,10 +22,12 @@ from surelabel.types import Prediction
 if TYPE_CHECKING:
     from surelabel.calibration import CalibrationReport
 
+ESTIMATE = "estimate.json"
+
 
 def sections(runs: Sequence[str | Path], held_out: str | None = None, coverage: float = 0.9) -> list[Section]:
     """What can be added to a page about these runs; by `held_out` labels, where given, their calibration too."""
-    found = []
+    found = [estimated(run) for run in runs]
     for run in runs:
         try:
             found.append(to_label(run))
@@ -35,6 +38,15 @@ def sections(runs: Sequence[str | Path], held_out: str | None = None, coverage: 
 
         found += [calibrated(run, calibrate_run(run, held_out, coverage)[1]) for run in runs]
     return [section for section in found if section is not None]
+
+
+def estimated(run: str | Path) -> Section | None:
+    """What cross-validation said of the run, where it did."""
+    try:
+        words = json.loads(Path(run, ESTIMATE).read_text(encoding="utf-8"))["words"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Section("How accurate?", "<p>{{ words }}.</p>", {"words": str(words)}, run)
 
 
 def to_label(run: str | Path, number: int = 20) -> Section | None:

@@ -112,7 +112,9 @@ def load_labelled(folder: str | Path, classes: Sequence[str], shape: tuple[int, 
         raise UserError(
             f"{folder} has no labelled images: put them into a sub-folder for each class, or add a labels.csv"
         )
-    pictures = decoded(folder, files, Header(*shape[1:], grey=shape[0] == 1))
+    # All of the folder, as `load_unlabelled` decodes it: their caches are one.
+    everything = sorted(file for part in layout.parts.values() for file in part)
+    pictures = decoded(folder, everything, Header(*shape[1:], grey=shape[0] == 1))
     return _source(pictures, files, layout.class_of, tuple(classes), folder)
 
 

@@ -99,14 +99,20 @@ def cache_folder() -> Path:
     return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "surelabel")
 
 
-def _place(folder: Path, form: Header | int | None) -> Path | None:
-    """Where the list of this folder's pictures is stored; None where nothing can be."""
+def writable_cache() -> Path | None:
+    """The cache folder; None where nothing can be written."""
     try:
         root = cache_folder()
         root.mkdir(parents=True, exist_ok=True)
-        if not os.access(root, os.W_OK):
-            return None
     except (OSError, RuntimeError):  # no home, or not one to write to
+        return None
+    return root if os.access(root, os.W_OK) else None
+
+
+def _place(folder: Path, form: Header | int | None) -> Path | None:
+    """Where the list of this folder's pictures is stored; None where nothing can be."""
+    root = writable_cache()
+    if root is None:
         return None
     key = blake2b(f"{folder.resolve()}\0{form}\0{VERSION}".encode("utf-8", "surrogateescape"), digest_size=12)
     return root / f"pictures-{key.hexdigest()}.json"
@@ -182,24 +188,35 @@ def _fill(
 
 
 def _store(place: Path, pixels: Path, found: Pictures) -> None:
-    """Name the pixels in the list, which makes them count; those of an earlier list go."""
+    """Name the pixels in the list, which makes them count; those of the earlier list go."""
     if isinstance(found.images, np.memmap):
         found.images.flush()
-    with atomic_write(place) as file:
-        json.dump(
-            {
-                "pixels": pixels.name,
-                "shape": found.images.shape,
-                "form": [found.form.height, found.form.width, found.form.grey],
-                "files": {name: list(vars(picture).values()) for name, picture in found.files.items()},
-                "skipped": found.skipped,
-                "state": found.state,
-            },
-            file,
-        )
-    for earlier in place.parent.glob(f"{place.stem}-*.pixels"):
-        if earlier != pixels:
-            earlier.unlink(missing_ok=True)
+    earlier = _pixels_of(place)
+    try:
+        with atomic_write(place) as file:
+            json.dump(
+                {
+                    "pixels": pixels.name,
+                    "shape": found.images.shape,
+                    "form": [found.form.height, found.form.width, found.form.grey],
+                    "files": {name: list(vars(picture).values()) for name, picture in found.files.items()},
+                    "skipped": found.skipped,
+                    "state": found.state,
+                },
+                file,
+            )
+    except UserError:  # no room for the list: the pictures stay mapped for this run, and are made anew the next time
+        earlier = pixels
+    if earlier is not None:
+        earlier.unlink(missing_ok=True)
+
+
+def _pixels_of(place: Path) -> Path | None:
+    """The pixels that a list names."""
+    try:
+        return place.with_name(Path(json.loads(place.read_text(encoding="utf-8"))["pixels"]).name)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _read(place: Path) -> Pictures | None:

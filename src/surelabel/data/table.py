@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from surelabel.config import Table
 from surelabel.data.arrays import SampleSource
-from surelabel.data.source import UNLABELLED, DataSet
+from surelabel.data.source import UNLABELLED, DataSet, Source
 from surelabel.data.table_columns import Column, Columns, as_texts, numeric
 from surelabel.data.table_encoding import FEW_ROWS, Encoding, learn
 from surelabel.data.table_files import read_table
@@ -154,3 +154,9 @@ def _numbered(texts: NDArray[np.object_], classes: tuple[str, ...], label: str) 
     if unknown:
         raise UserError(f"column {label!r}: no training row is of the class {unknown[0]!r}, which a test row has")
     return np.array([number[text] for text in texts], dtype=np.int64)
+
+
+def table_of(source: Source) -> TableSource | None:
+    """The table that a source is, or is a part of."""
+    whole = getattr(source, "whole", source)
+    return whole if isinstance(whole, TableSource) else None
