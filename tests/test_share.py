@@ -109,7 +109,8 @@ def test_torchrun_starts_the_processes_too(tiny, tmp_path):
     subprocess.run(command(run, "--out", str(alone)), check=True, capture_output=True, timeout=300)
     words = command(run, "--out", str(both), "--devices", "2")[1:]
     runner = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *words]
-    done = subprocess.run(runner, check=True, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(runner, check=False, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
     assert done.stdout.count("The run is in") == 1
     assert rows(both)[-1]["nll"] == pytest.approx(rows(alone)[-1]["nll"], abs=1e-9)
 
