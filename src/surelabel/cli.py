@@ -71,13 +71,15 @@ def _run(options: "Options | None", labels_of: str | None = None) -> int:
         return 0
     from surelabel.fit import fit
     from surelabel.recipes import NAMED_DATA
-    from surelabel.share import is_first
+    from surelabel.share import is_first, part
     from surelabel.signals import Stopped
 
     folder = options.run.folder
     try:
         fit(options.run, options.resume, labels_of=labels_of, minutes=options.minutes)
-        if is_first() and (options.run.data not in NAMED_DATA or options.folds):
+        first = is_first()
+        part()
+        if first and (options.run.data not in NAMED_DATA or options.folds):
             from surelabel.conclude import conclude
 
             conclude(folder, options.folds)
@@ -86,7 +88,7 @@ def _run(options: "Options | None", labels_of: str | None = None) -> int:
             again = f" --cv {options.folds}" if options.folds else ""
             print(f"Stopped by {stopped} and saved. Go on with: surelabel fit --resume {folder}{again}")
         return stopped.exit_code
-    if is_first():
+    if first:
         print(f"The run is in {folder}")
     return 0
 

@@ -95,3 +95,10 @@ def losses_told(folder: object) -> Iterator[None]:
 def is_first() -> bool:
     """Whether this is the process that speaks for all."""
     return not dist.is_initialized() or dist.get_rank() == 0
+
+
+def part() -> None:
+    """End the connection to the other processes, together with them: the first one still has work to do alone."""
+    if dist.is_initialized():
+        dist.barrier()
+        dist.destroy_process_group()
