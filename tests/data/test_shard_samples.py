@@ -59,7 +59,7 @@ def test_what_cannot_be_used_is_told_with_the_reason(tmp_path, monkeypatch):
     contents = {
         "good.png": png(),
         "../../etc/cron.png": png(),
-        "/root/x.png": png(),
+        "/etc/x.png": png(),
         "empty.png": b"",
         "words.jpg": b"words",
         "large.png": bytes(1001),
@@ -71,7 +71,7 @@ def test_what_cannot_be_used_is_told_with_the_reason(tmp_path, monkeypatch):
     assert len(found.offsets) == 1
     assert found.skipped == {
         "../../etc/cron.png": "the name leads out of the archive",
-        "/root/x.png": "the name leads out of the archive",
+        "/etc/x.png": "the name leads out of the archive",
         "empty.png": "the file is empty",
         "words.jpg": "not an image of a known format",
         "large.png": "1,001 bytes are more than 1,000",
