@@ -12,7 +12,7 @@ import torch
 
 from bench.step import noise_data, whole_step
 from bench.timing import Row, interleaved
-from surelabel import build
+from surelabel import build, build_data
 from surelabel.data.source import DataSet
 from surelabel.recipes import recipe
 
@@ -41,10 +41,10 @@ def run() -> list[Row]:
 
 def _parts(data: DataSet) -> dict[str, Callable[[], object]]:
     run = build.resolve(replace(RUN, method="paws+ema"))
-    state = build.build_state(run, build.build_network(run, build.task_of(data)), build.build_method(run))
+    state = build.build_state(run, build.build_network(run, build_data.task_of(data)), build.build_method(run))
     assert state.average is not None
     average = state.average
-    loader = build.build_loader(run, data, build.build_split(run, data))
+    loader = build.build_loader(run, data, build_data.build_split(run, data))
     images = torch.randint(0, 256, (112, 3, 32, 32), dtype=torch.uint8)
 
     @torch.no_grad()

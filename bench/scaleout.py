@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from bench.step import RUN, noise_data
 from bench.timing import Row, Timings, interleaved
-from surelabel import build
+from surelabel import build, build_data
 from surelabel.config import Run
 from surelabel.recipes import recipe
 from surelabel.share import Share
@@ -106,8 +106,8 @@ def _member(pipe: "Connection[Any, Any]", settings: Run, share: Share, folder: s
     data = noise_data(5000)
     settings = build.resolve(settings)
     method = build.build_method(settings, len(data.train))
-    state = build.build_state(settings, build.build_network(settings, build.task_of(data)), method)
-    loader = replace(build.build_loader(settings, data, build.build_split(settings, data)), share=share)
+    state = build.build_state(settings, build.build_network(settings, build_data.task_of(data)), method)
+    loader = replace(build.build_loader(settings, data, build_data.build_split(settings, data)), share=share)
     model: nn.Module = state.network if share.of == 1 else DistributedDataParallel(state.network)
     model.train()
     gradients = torch.zeros(sum(parameter.numel() for parameter in state.network.parameters()))

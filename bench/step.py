@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from bench.timing import Row, interleaved
-from surelabel import build
+from surelabel import build, build_data
 from surelabel.config import Batch, Run
 from surelabel.data.arrays import ArraySource, own_data_set
 from surelabel.data.source import DataSet
@@ -58,15 +58,15 @@ def noise_data(images: int) -> DataSet:
 
 
 def _network(data: DataSet) -> Network:
-    return build.build_network(RUN, build.task_of(data)).train()
+    return build.build_network(RUN, build_data.task_of(data)).train()
 
 
 def whole_step(data: DataSet, run: Run) -> Callable[[], None]:
     """One step as the loop takes it."""
     run = build.resolve(run)
     method = build.build_method(run, len(data.train))
-    state = build.build_state(run, build.build_network(run, build.task_of(data)), method)
-    loader = build.build_loader(run, data, build.build_split(run, data))
+    state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method)
+    loader = build.build_loader(run, data, build_data.build_split(run, data))
     state.network.train()
 
     def step() -> None:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from surelabel import build
+from surelabel import build, build_data
 from surelabel.bound import bound, bound_terms
 from surelabel.errors import UserError
 
@@ -43,8 +43,8 @@ def test_wrong_pseudo_labels_that_are_likelier_than_the_truth_lower_the_printed_
 
 def test_the_bound_of_a_network_and_its_refusals(tiny, digits_data):
     run = build.resolve(replace(tiny, method="bam-uda"))
-    network = build.build_network(run, build.task_of(digits_data))
-    labelled = build.build_split(run, digits_data)
+    network = build.build_network(run, build_data.task_of(digits_data))
+    labelled = build_data.build_split(run, digits_data)
     found = bound(network, digits_data.train, labelled, digits_data.test, variance=1.0)
     assert found.test_nll_of_mean <= found.test_nll
     assert found.printed == pytest.approx(
@@ -53,7 +53,7 @@ def test_the_bound_of_a_network_and_its_refusals(tiny, digits_data):
     kl = sum(float(part.sum()) for part in network.head.kl())
     assert found.theorem > kl / len(digits_data.train)
 
-    point = build.build_network(build.resolve(tiny), build.task_of(digits_data))
+    point = build.build_network(build.resolve(tiny), build_data.task_of(digits_data))
     with pytest.raises(UserError, match="Bayesian classifier"):
         bound(point, digits_data.train, labelled, digits_data.test, 1.0)
     with pytest.raises(UserError, match="0 < δ < 1"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from surelabel import build
+from surelabel import build, build_data
 from surelabel.average import Cosine, Equal, Moving, Rising
 from surelabel.config import Selection, Target, Teacher
 from surelabel.data.arrays import ArraySource, own_data_set
@@ -40,7 +40,7 @@ def test_settings_take_the_place_of_the_methods_own(tiny):
 def test_the_name_of_a_method_says_how_its_weights_are_averaged(tiny, digits_data, method, settings, rule):
     run = build.resolve(replace(tiny, method=method, teacher=Teacher(**settings)))
     assert build.averaging_rule(run) == rule
-    state = build.build_state(run, build.build_network(run, build.task_of(digits_data)), build.build_method(run))
+    state = build.build_state(run, build.build_network(run, build_data.task_of(digits_data)), build.build_method(run))
     assert (state.average is None) == (rule is None)
     assert (state.teacher is state.network) == ("+" not in method)
     assert (state.evaluated is state.network) == (rule is None)
@@ -53,7 +53,7 @@ def test_a_teacher_never_shares_the_networks_pass(tiny):
 
 
 def test_small_views_are_nine_sixteenths_of_an_image_unless_their_size_is_given(tiny, digits_data):
-    labelled = build.build_split(tiny, digits_data)
+    labelled = build_data.build_split(tiny, digits_data)
     for given, size in ((None, 4), (6, 6)):
         run = replace(tiny, method="paws", paws=replace(tiny.paws, small_size=given))
         assert build.build_loader(run, digits_data, labelled)(0).small.shape[-2:] == (size, size)
@@ -79,7 +79,7 @@ def test_a_fingerprint_sees_a_changed_label_and_changed_images(digits_data):
     images, labels = digits_data.train.images(np.arange(500)), digits_data.train.labels[:500].copy()
 
     def made(images, labels):
-        return build.fingerprint(own_data_set("x", ArraySource(images, labels, digits_data.classes), None))
+        return build_data.fingerprint(own_data_set("x", ArraySource(images, labels, digits_data.classes), None))
 
     first = made(images, labels)
     assert first == made(images.copy(), labels.copy())

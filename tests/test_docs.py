@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from surelabel import build
+from surelabel import build, build_data
 from surelabel.methods import METHODS
 
 ROOT = Path(__file__).parent.parent
@@ -23,8 +23,8 @@ def test_the_method_of_the_guide_works_as_it_stands(tiny, digits_data, monkeypat
     monkeypatch.setitem(METHODS, "rising", made["rising"])
     run = build.resolve(replace(tiny, method="rising"))
     method = build.build_method(run)
-    state = build.build_state(run, build.build_network(run, build.task_of(digits_data)), method)
-    loader = build.build_loader(run, digits_data, build.build_split(run, digits_data))
+    state = build.build_state(run, build.build_network(run, build_data.task_of(digits_data)), method)
+    loader = build.build_loader(run, digits_data, build_data.build_split(run, digits_data))
     losses, after = method.loss(state.network, state.network, loader(0), state.selection, 0)
     assert torch.isfinite(losses.total)
     assert after["mean"] > 0

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from surelabel import build, evaluate
+from surelabel import build, build_data, evaluate
 from surelabel.evaluate import NotFinite, fixed_part, known, predict, some
 from surelabel.randomness import generator
 
 
 @pytest.fixture
 def network(tiny, digits_data):
-    return build.build_network(build.resolve(tiny), build.task_of(digits_data))
+    return build.build_network(build.resolve(tiny), build_data.task_of(digits_data))
 
 
 def test_predictions_do_not_depend_on_the_batch_and_leave_the_network_in_its_mode(network, digits_data):
@@ -41,8 +41,8 @@ def test_the_part_of_the_test_set_is_the_same_at_every_evaluation_and_for_every_
 @pytest.mark.parametrize("batch", [3, 100])
 def test_what_is_remembered_of_the_labels_is_each_image_with_its_class(tiny, digits_data, batch):
     run = replace(tiny, method="paws")
-    network = build.build_network(run, build.task_of(digits_data)).train()
-    labelled = build.build_split(run, digits_data)
+    network = build.build_network(run, build_data.task_of(digits_data)).train()
+    labelled = build_data.build_split(run, digits_data)
     evaluate.remember(network, digits_data.train, labelled, batch)
     assert network.training
     network.eval()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from surelabel import build, evaluate, export
+from surelabel import build, build_data, evaluate, export
 from surelabel.config import Head
 from surelabel.errors import UserError
 from surelabel.export import Exported, export_onnx
@@ -68,7 +68,7 @@ def test_without_a_bayesian_last_layer_the_file_gives_what_predict_gives(runs, d
 
 def test_of_bam_paws_as_of_paws_the_means_of_the_last_layer_are_used(tiny, digits_data):
     run = build.resolve(replace(tiny, method="bam-paws", precision="64"))
-    network = build.build_network(run, build.task_of(digits_data))
+    network = build.build_network(run, build_data.task_of(digits_data))
     evaluate.remember(network, digits_data.train, np.arange(40), 40)
     expected = evaluate.predict(network, digits_data.test, np.arange(30), 30).probs
     with torch.no_grad():
@@ -93,7 +93,7 @@ def test_shared_draws_are_as_good_as_those_of_predict(tiny, digits_data, samplin
     alone would break that once in 17,000 times (100 × 5.7e-7).
     """
     run = build.resolve(replace(tiny, method="bam-uda", head=Head(sampling=sampling)))
-    network = build.build_network(run, build.task_of(digits_data)).eval()
+    network = build.build_network(run, build_data.task_of(digits_data)).eval()
     torch.nn.init.constant_(network.head.weight_rho, 0.5)  # a head that is quite unsure
     images = torch.from_numpy(digits_data.test.images(np.arange(5)))
     with torch.no_grad():

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from surelabel import build, fit, pace
+from surelabel import build, build_data, fit, pace
 from surelabel.pace import seconds_per_step, steps_in
 
 
@@ -11,7 +11,7 @@ def test_the_time_is_the_median_without_the_first_step(tiny, digits_data, monkey
     run = build.resolve(tiny)
     clock = iter([0, 100, 100, 103, 110, 111, 120, 122, 130, 139, 140, 142])
     monkeypatch.setattr(pace.time, "perf_counter", lambda: next(clock))
-    assert seconds_per_step(run, digits_data, build.build_split(run, digits_data)) == 2
+    assert seconds_per_step(run, digits_data, build_data.build_split(run, digits_data)) == 2
 
 
 @pytest.mark.parametrize(("minutes", "seconds", "steps"), [(10, 0.1, 5100), (0.01, 1, 50), (1, 0.051, 1000)])

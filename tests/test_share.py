@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import multiprocessing
 from torch.nn.parallel import DistributedDataParallel
 
-from surelabel import build
+from surelabel import build, build_data
 from surelabel.config import Network, Optimizer
 from surelabel.errors import UserError
 from surelabel.settings import to_yaml
@@ -39,8 +39,8 @@ def exact(tiny, method):
 def losses(run, data, share, wrap):
     """The loss of each of the first steps, over the global batch, and the gradient of the first."""
     method = build.build_method(run, len(data.train))
-    state = build.build_state(run, build.build_network(run, build.task_of(data)), method)
-    loader = replace(build.build_loader(run, data, build.build_split(run, data)), share=share)
+    state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method)
+    loader = replace(build.build_loader(run, data, build_data.build_split(run, data)), share=share)
     model = wrap(state.network).train()
     found = []
     for _ in range(STEPS):

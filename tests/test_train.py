@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from surelabel import build
+from surelabel import build, build_data
 from surelabel.config import Average, Optimizer
 from surelabel.errors import UserError
 from surelabel.fit import fit
@@ -70,8 +70,8 @@ def test_timings_lie_beside_the_metrics(tiny):
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_a_loss_that_is_no_finite_number_is_told_with_its_step(tiny, digits_data, tmp_path, look_every, bad):
     run = build.resolve(tiny)
-    state = build.build_state(run, build.build_network(run, build.task_of(digits_data)), build.build_method(run))
-    loader = build.build_loader(run, digits_data, build.build_split(run, digits_data))
+    state = build.build_state(run, build.build_network(run, build_data.task_of(digits_data)), build.build_method(run))
+    loader = build.build_loader(run, digits_data, build_data.build_split(run, digits_data))
     health = Health(run, state, loader, RunFolder(tmp_path))
     health.look_every = look_every
     with pytest.raises(UserError, match=rf"the loss became {bad} at step 8,.*smaller --optimizer\.lr"):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.datasets import load_digits
 
-from surelabel import build, datasets
+from surelabel import build_data, datasets
 from surelabel.config import Average, Batch, Evaluation, Network, Run
 from surelabel.equations import entropy
 from surelabel.evaluate import predict
@@ -83,7 +83,7 @@ def again(run: Run, first: RunFolder, more: NDArray[np.int64], how: str) -> RunF
     """A run like the first with these labels as well."""
     data = datasets.load(run.data)
     labels = RunFolder(f"{run.out}-{how}-labels")
-    labels.create(run, build.task_of(data), build.fingerprint(data), np.concatenate([first.labelled(), more]))
+    labels.create(run, build_data.task_of(data), build_data.fingerprint(data), np.concatenate([first.labelled(), more]))
     return fit(replace(run, out=f"{run.out}-{how}"), console=Console(quiet=True), labels_of=labels.path)
 
 

@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,11 @@ from surelabel.backbones import backbone, pretrained
 from surelabel.build_views import build_view
 from surelabel.config import OWN, Device, Precision, Run, WeakNorm, steps_of
 from surelabel.data import views
-from surelabel.data.holdout import choose_held_out, parse_holdout, without
 from surelabel.data.loader import Loader
 from surelabel.data.multicrop import MultiCropLoader
-from surelabel.data.reading import Progress
 from surelabel.data.source import DataSet
-from surelabel.data.splits import draw_labelled, parse_labels
 from surelabel.data.views import View
 from surelabel.errors import UserError
-from surelabel.features import pictures_of, with_features
 from surelabel.heads import Bayesian, BayesianHead, LinearHead
 from surelabel.lars import LARS
 from surelabel.methods import METHODS, Method
@@ -180,23 +175,6 @@ def build_fabric(run: Run) -> Fabric:
     )
 
 
-def fingerprint(data: DataSet) -> str:
-    """A short hash of the training data: all labels, and a hundred samples spread over it."""
-    sample = np.linspace(0, len(data.train) - 1, 100, dtype=np.int64)
-    held = blake2b(digest_size=8)
-    # Part by part, since the labels may be mapped from a file larger than the memory.
-    for start in range(0, len(data.train), 2**16):
-        held.update(data.train.labels[start : start + 2**16].tobytes())
-    held.update(pictures_of(data.train, sample).tobytes())
-    return held.hexdigest()
-
-
-def task_of(data: DataSet) -> Task:
-    """What a network has to know of this data."""
-    dtype = data.train.images(np.arange(1)).dtype
-    return Task(data.train.shape, data.classes, str(dtype), data.offset, data.scale)
-
-
 def build_network(run: Run, task: Task, own: Own = NOTHING) -> Network:
     """A network whose initial weights are a function of the seed alone; the backbone's do not depend on the head."""
     with torch.random.fork_rng(devices=[]):
@@ -298,35 +276,6 @@ def _multicrop(run: Run, data: DataSet, labelled: NDArray[np.int64], device: tor
         data.train, labelled, run.seed, settings.unlabelled, settings.per_class, device, large, large, small,
         settings.classes, settings.support_views, settings.smalls,
     )  # fmt: skip
-
-
-def load_data(run: Run, own: Own = NOTHING, progress: Progress | None = None) -> tuple[DataSet, NDArray[np.int64]]:
-    """The data that a run names, or was given, and which of its training samples give their labels away."""
-    if run.data == OWN:
-        data = own.given_data()
-    else:
-        data = datasets.load(run.data, run.data_dir, run.label_column, run.table, run.label_files, progress, run.pixels)
-    if len(data.classes) < 2:
-        named = f"one class only, {data.classes[0]!r}" if data.classes else "no class at all"
-        raise UserError(
-            f"{', '.join(run.label_files) or run.data} names {named}: a classifier needs labels of two or more"
-        )
-    if run.network.trunk != "none":
-        data = with_features(data, progress)
-    elif run.network.name == pretrained.NAME and data.train.images(np.arange(1)).dtype == np.uint8:
-        channels = len(data.offset)
-        data = replace(data, offset=(pretrained.OFFSET,) * channels, scale=(pretrained.SCALE,) * channels)
-    labelled = build_split(run, data)
-    if run.holdout is None:
-        return data, labelled
-    held = choose_held_out(data.train.labels, labelled, parse_holdout(run.holdout), run.seed, data.classes)
-    return without(data, labelled, held)
-
-
-def build_split(run: Run, data: DataSet) -> NDArray[np.int64]:
-    """Which training samples give their labels away, by the run's seed; all that a table names."""
-    request = "all" if run.label_files else parse_labels(run.labels)
-    return draw_labelled(data.train.labels, len(data.classes), request, run.seed, data.class_counts, data.classes)
 
 
 def build_state(run: Run, network: Network, method: Method) -> TrainState:

@@ -21,7 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
-from surelabel import build
+from surelabel import build, build_data
 from surelabel.config import OWN, Device, Run, Views
 from surelabel.data.source import UNLABELLED
 from surelabel.errors import UserError
@@ -104,7 +104,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._input = ImageInput.learn(X) if np.ndim(X) > 2 else TableInput.learn(X, self.categorical or ())
             data = self._input.data(X, labels, [str(name) for name in classes])
             self.run_ = self._run(data.train.shape)
-            self.task_ = build.task_of(data)
+            self.task_ = build_data.task_of(data)
             self._network = self._trained(Own(data))
         self.classes_ = classes
         return self

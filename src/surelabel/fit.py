@@ -10,7 +10,7 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from rich.console import Console
 
-from surelabel import build, evaluate
+from surelabel import build, build_data, evaluate
 from surelabel.bound import Bound, bound
 from surelabel.config import Run
 from surelabel.data.folder import files_of
@@ -69,11 +69,11 @@ def _fit(
 ) -> RunFolder:  # fmt: skip
     torch.set_num_threads(run.threads or 1)
     with reading(console) as progress:
-        data, labelled = build.load_data(run, own, progress)
+        data, labelled = build_data.load_data(run, own, progress)
     method = build.build_method(run, len(data.train))
-    task = build.task_of(data)
+    task = build_data.task_of(data)
     if labels_of is not None:
-        labels_of.refuse_other_data(task, build.fingerprint(data))
+        labels_of.refuse_other_data(task, build_data.fingerprint(data))
         labelled = labels_of.labelled()
     seconds = None
     if run.processes == 1:
@@ -117,7 +117,7 @@ def _fit(
     if not resume:
         columns = table_of(data.train)
         table = None if columns is None else columns.encoding.as_json()
-        folder.create(run, task, build.fingerprint(data), labelled, table)
+        folder.create(run, task, build_data.fingerprint(data), labelled, table)
     with losses_told(folder.path), folder.locked():
         folder.write_history(state.history)  # which a killed run may have left ahead of its checkpoint
         _train(run, method, loader, state, data, folder, console, fabric, watch)
@@ -210,8 +210,8 @@ def bound_of_run(path: str | Path, variance: float, delta: float, own: Own = NOT
 
 def data_of(folder: RunFolder, own: Own = NOTHING) -> DataSet:
     """The data that a run was made with, or a `UserError` where they have changed since."""
-    data, _ = build.load_data(folder.run(), own)
-    folder.refuse_other_data(build.task_of(data), build.fingerprint(data))
+    data, _ = build_data.load_data(folder.run(), own)
+    folder.refuse_other_data(build_data.task_of(data), build_data.fingerprint(data))
     return data
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from surelabel import build
+from surelabel import build, build_data
 from surelabel.config import Run
 from surelabel.data.source import DataSet
 from surelabel.own import NOTHING, Own
@@ -22,7 +22,7 @@ TRAINING = 0.85
 def seconds_per_step(run: Run, data: DataSet, labelled: NDArray[np.int64], own: Own = NOTHING) -> float:
     """The median of some steps, on a network that is thrown away."""
     method = build.build_method(run, len(data.train))
-    state = build.build_state(run, build.build_network(run, build.task_of(data), own), method)
+    state = build.build_state(run, build.build_network(run, build_data.task_of(data), own), method)
     loader = build.build_loader(run, data, labelled, own)
     model = state.network.train()
     times = []

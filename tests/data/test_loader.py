@@ -3,12 +3,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from surelabel import build
+from surelabel import build, build_data
 
 
 def loader(run, data, **views):
     run = build.resolve(replace(run, views=replace(run.views, **views)))
-    return build.build_loader(run, data, build.build_split(run, data))
+    return build.build_loader(run, data, build_data.build_split(run, data))
 
 
 def test_without_augmentation_a_batch_holds_the_stored_images_and_their_labels(tiny, digits_data):

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image, ImageOps
 
-from surelabel import build, datasets, randomness
+from surelabel import build, build_data, datasets, randomness
 from surelabel.cli import main
 from surelabel.config import Batch, Evaluation, Network
 from surelabel.data import shards
@@ -120,7 +120,7 @@ def run_of(tiny, place, **changes):
 
 
 def loader_of(run, data, share=ALONE):
-    return replace(build.build_loader(run, data, build.build_split(run, data)), share=share)
+    return replace(build.build_loader(run, data, build_data.build_split(run, data)), share=share)
 
 
 @pytest.mark.parametrize("method", ["fixmatch", "supervised", "paws"])
@@ -139,7 +139,7 @@ def test_the_next_step_is_begun_while_this_one_is_used_and_any_step_can_be_the_f
 
 def losses(run, data, steps=6):
     method = build.build_method(run, len(data.train))
-    state = build.build_state(run, build.build_network(run, build.task_of(data)), method)
+    state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method)
     loader = loader_of(run, data)
     state.network.train()
     return [

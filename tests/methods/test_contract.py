@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 import pytest
 import torch
 
-from surelabel import build
+from surelabel import build, build_data
 from surelabel.config import METHODS, TEACHERS, Optimizer
 from surelabel.state import TrainState
 from surelabel.train import advance
@@ -32,9 +32,9 @@ def parts(request, tiny, digits_data):
     method = build.build_method(run)
 
     def make() -> TrainState:
-        return build.build_state(run, build.build_network(run, build.task_of(digits_data)), method)
+        return build.build_state(run, build.build_network(run, build_data.task_of(digits_data)), method)
 
-    return run, method, build.build_loader(run, digits_data, build.build_split(run, digits_data)), make
+    return run, method, build.build_loader(run, digits_data, build_data.build_split(run, digits_data)), make
 
 
 def train(method, loader, state: TrainState, steps: int) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from surelabel import build
+from surelabel import build, build_data
 from surelabel.config import METHODS, TEACHERS, Network, Views
 from surelabel.data.table import TableSource, table_data
 from surelabel.data.table_encoding import learn
@@ -38,9 +38,9 @@ def parts(request, tiny, table):
     method = build.build_method(run)
 
     def make() -> TrainState:
-        return build.build_state(run, build.build_network(run, build.task_of(table)), method)
+        return build.build_state(run, build.build_network(run, build_data.task_of(table)), method)
 
-    return method, build.build_loader(run, table, build.build_split(run, table)), make
+    return method, build.build_loader(run, table, build_data.build_split(run, table)), make
 
 
 def train(method, loader, state, steps):
@@ -66,7 +66,7 @@ def test_gradients_reach_everything_and_a_reload_in_the_middle_changes_nothing(p
 
 def test_several_processes_see_what_one_does(tiny, table):
     run = build.resolve(replace(tiny, labels=9, network=Network("mlp-1-8"), views=Views("noise", "noise", "corrupt")))
-    loader = build.build_loader(run, table, build.build_split(run, table))
+    loader = build.build_loader(run, table, build_data.build_split(run, table))
     alone = loader(3)
     shares = [replace(loader, share=Share(rank, 2))(3) for rank in range(2)]
     for name in ("labelled", "weak", "strong", "labels"):
