@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from surelabel import build, build_data
 from surelabel.average import Cosine, Equal, Moving, Rising
@@ -66,13 +65,6 @@ def test_what_paws_cannot_do_is_refused(tiny, digits_data):
         )
     with pytest.raises(UserError, match="must be above zero"):
         build.build_method(replace(tiny, method="paws", target=Target(0.0)))
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-def test_a_device_that_is_not_here_is_told():
-    with pytest.raises(UserError, match="device cuda"):
-        build.usable("cuda")
-    assert build.usable("auto") == "cpu"
 
 
 def test_a_fingerprint_sees_a_changed_label_and_changed_images(digits_data):

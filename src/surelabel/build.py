@@ -11,11 +11,11 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import nn
 
-from surelabel import datasets
+from surelabel import datasets, devices
 from surelabel.average import Cosine, Equal, Moving, Rising, Rule, averaged
 from surelabel.backbones import backbone, pretrained
 from surelabel.build_views import build_view
-from surelabel.config import OWN, Device, Precision, Run, WeakNorm, steps_of
+from surelabel.config import OWN, Run, WeakNorm, steps_of
 from surelabel.data import views
 from surelabel.data.loader import Loader
 from surelabel.data.multicrop import MultiCropLoader
@@ -42,11 +42,11 @@ PHOTOGRAPH = 224  # pixels: what the pretrained network was trained on
 
 def resolve(run: Run) -> Run:
     """The run with nothing left open: the method's own values, the device and the number of threads filled in."""
-    device = usable(run.device)
+    device = devices.usable(run.device)
     return replace(
         _with_own_values(run, build_method(run)),
         device=device,
-        precision=usual_precision(device) if run.precision == "auto" else run.precision,
+        precision=devices.usual_precision(device) if run.precision == "auto" else run.precision,
         # A GPU gains from it in long runs; on a CPU, compiling takes longer than a short run.
         compile=device == "cuda" if run.compile is None else run.compile,
         pixels=run.pixels or (PHOTOGRAPH if pretrained.NAME in (run.network.trunk, run.network.name) else None),
@@ -147,21 +147,6 @@ def _select(run: Run, own: Select, temperature: float) -> Select:
             previous=asked.previous,
         )
     return own
-
-
-def usable(device: Device) -> Device:
-    """This device if it is there; for "auto", the best that is."""
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise UserError(f"device cuda: torch {torch.__version__} finds none here. Use --device cpu, or auto")
-    return device
-
-
-def usual_precision(device: Device) -> Precision:
-    """Mixed with bfloat16 where the device computes faster in it: GPUs from compute capability 8 (Ampere) on."""
-    fast = device == "cuda" and torch.cuda.get_device_capability()[0] >= 8
-    return "bf16-mixed" if fast else "32"
 
 
 def build_fabric(run: Run) -> Fabric:

@@ -10,6 +10,7 @@ from surelabel.data import views
 from surelabel.data.source import DataSet
 from surelabel.data.table import table_of
 from surelabel.data.views import Corrupt, Noise, View
+from surelabel.devices import workshop
 from surelabel.errors import UserError
 from surelabel.features import FeatureSource, features_of
 from surelabel.own import NOTHING, Own
@@ -38,7 +39,7 @@ def _of_table(name: str, role: str, run: Run, data: DataSet) -> View:
         return _of_features(name, run, data, features)
     if source is None:
         raise UserError(f"views.{role} {name} is a view of tables, and these are {_kind(data)}: choose another")
-    device = torch.device(run.device)
+    device = workshop(torch.device(run.device))
     if name == "noise":
         return Noise(run.table.noise, torch.from_numpy(source.encoding.standardised).float().to(device))
     groups = torch.from_numpy(source.encoding.groups).to(device)
@@ -47,7 +48,7 @@ def _of_table(name: str, role: str, run: Run, data: DataSet) -> View:
 
 def _of_features(name: str, run: Run, data: DataSet, source: FeatureSource) -> View:
     """Features are columns too, each in units of its own deviation."""
-    device = torch.device(run.device)
+    device = workshop(torch.device(run.device))
     if name == "noise":
         return Noise(run.table.noise, torch.tensor(data.scale, device=device))
     some = np.unique(np.linspace(0, len(source) - 1, min(MOST_DONORS, len(source))).astype(np.int64))

@@ -12,7 +12,7 @@ from typing import Literal
 
 Forward = Literal["joint", "split"]
 WeakNorm = Literal["batch", "batch-kept", "running"]
-Device = Literal["auto", "cpu", "cuda"]
+Device = Literal["auto", "cpu", "cuda", "mps"]
 Precision = Literal["auto", "32", "64", "bf16-mixed", "16-mixed"]
 
 METHODS = (
@@ -309,7 +309,7 @@ class Run:
         forward: joint passes labelled, weak and strong views together; split passes the weak views without gradients
         weak_norm: with split, what BatchNorm normalises the weak views by: their own batch statistics, which also move
             the running ones (batch) or do not (batch-kept), or the running ones, which the other views make (running)
-        device: auto, cpu or cuda
+        device: cpu, cuda, mps (a Mac's GPU), or auto: cuda if there is one, else cpu
         threads: how many CPU threads each process uses; all cores shared out when not given
         devices: how many processes on this machine, one for each GPU
         nodes: how many machines

@@ -55,7 +55,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         categorical: columns of a table, by name or number, whose numbers are names of categories
         mirror: whether the mirror image of an image is of the same class
         random_state: a number, from which all that is random follows; a numpy RandomState; None for another each time
-        device: auto, cpu or cuda
+        device: cpu, cuda, mps, or auto: cuda if there is one, else cpu
         out: a run folder to keep; without it, what was written on the way is removed
         verbose: show the progress of the training
     """

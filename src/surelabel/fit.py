@@ -10,7 +10,7 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from rich.console import Console
 
-from surelabel import build, build_data, evaluate
+from surelabel import build, build_data, devices, evaluate
 from surelabel.bound import Bound, bound
 from surelabel.config import Run
 from surelabel.data.folder import files_of
@@ -142,7 +142,7 @@ def _train(
 def _stored(asked: Run, folder: RunFolder, console: Console) -> Run:
     """The run in a folder. Its device must be here; another torch, or another number of threads, is said."""
     run = folder.run()
-    build.usable(run.device)
+    devices.usable(run.device)
     before = folder.torch_version()
     if before != torch.__version__:
         console.print(f"The run was begun with torch {before}, and goes on with {torch.__version__}: not bit for bit")
@@ -175,7 +175,7 @@ def load_network(folder: RunFolder, weights: str = AVERAGED, own: Own = NOTHING)
     """The network of a run with its averaged weights, or its `RAW` ones."""
     run = folder.run()
     torch.set_num_threads(run.threads or 1)
-    network = build.build_network(run, folder.task(), own).to(build.usable("auto"))
+    network = build.build_network(run, folder.task(), own).to(devices.usable("auto"))
     try:
         network.load_state_dict(folder.weights(weights))
     except RuntimeError as error:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from surelabel import equations
+from surelabel.devices import finest
 from surelabel.equations import Groups
 from surelabel.errors import UserError
 
@@ -98,13 +99,13 @@ class SelectionSums(_Sums):
 def selection_sums(probs: Tensor, mask: Tensor, labels: Tensor) -> SelectionSums:
     """The sums of one unlabelled batch. probs [U, K], mask [U] accepted or not, labels [U] with -1 where unknown."""
     confidence, correct = equations.top(probs, labels)
-    accepted = mask.double()
+    accepted = mask.to(finest(mask.device))
     return SelectionSums(
         seen=torch.ones_like(accepted).sum(),
         accepted=accepted.sum(),
         known=(accepted * (labels >= 0)).sum(),
         correct=(accepted * correct).sum(),
-        max_prob=confidence.double().sum(),
+        max_prob=confidence.to(accepted.dtype).sum(),
     )
 
 

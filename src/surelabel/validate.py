@@ -38,6 +38,8 @@ def validate(run: Run) -> Run:
         raise UserError("optimizer.trust (LARS) and optimizer.nesterov do not go together: set one of them off")
     if run.network.trunk != "none" and not run.network.name.startswith("mlp-"):
         raise UserError(f"network.trunk makes rows of features: network.name must be an mlp, not {run.network.name}")
+    if run.device == "mps" and (run.precision not in ("auto", "32") or run.processes > 1):
+        raise UserError("device mps computes in 32 bits and one process: leave --precision and --devices as they are")
     if run.paws.small_least > run.paws.small:
         raise UserError(f"paws.small_least, {run.paws.small_least}, is above paws.small, {run.paws.small}")
     return run

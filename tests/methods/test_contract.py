@@ -4,11 +4,14 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from surelabel import build, build_data
+from surelabel import build, build_data, devices
 from surelabel.config import METHODS, TEACHERS, Optimizer
+from surelabel.randomness import generator
 from surelabel.state import TrainState
 from surelabel.train import advance
+from surelabel.types import Crops
 
 
 def combinations():
@@ -53,6 +56,25 @@ def test_the_loss_is_finite_and_reaches_backbone_and_head(parts):
         assert torch.isfinite(parameter.grad).all()
     assert all(parameter.grad.abs().sum() > 0 for parameter in state.network.head.parameters())
     assert state.network.backbone.stem.weight.grad.abs().sum() > 0
+
+
+class NoDouble(TorchDispatchMode):
+    """Raises where something is computed in double precision, as a Mac's GPU would."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        for part in made if isinstance(made, tuple | list) else [made]:
+            assert not (isinstance(part, torch.Tensor) and part.dtype == torch.float64), func
+        return made
+
+
+def test_a_device_without_double_precision_can_take_a_step(parts, monkeypatch):
+    _, method, loader, make = parts
+    state, batch = make(), loader(0)
+    monkeypatch.setattr(devices, "NO_DOUBLE", {"cpu"})
+    with NoDouble():
+        advance(method, state.network, state, batch, torch.autograd.backward)
+        state.network.predict(batch.large if isinstance(batch, Crops) else batch.labelled, generator(0, "evaluation"))
 
 
 def test_n_steps_and_n_more_after_a_reload_equal_2n_steps_bit_for_bit(parts, tmp_path):

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from surelabel.data.source import Source, Streamed, expect
 from surelabel.data.views import View
+from surelabel.devices import workshop
 from surelabel.randomness import sample_order, uniforms
 from surelabel.share import ALONE, Share
 from surelabel.types import Batch, Step
@@ -16,7 +17,7 @@ from surelabel.types import Batch, Step
 
 @dataclass(frozen=True)
 class Loader:
-    """Draws the labelled and unlabelled images of a step and turns them into views on the training device.
+    """Draws the labelled and unlabelled images of a step and makes views of them, on the training device if it can.
 
     The pool is every image of `source`, the labelled ones included. Without `weak` and `strong` views a batch has no
     unlabelled part.
@@ -41,14 +42,14 @@ class Loader:
         labels = [torch.from_numpy(self.source.labels[index]).to(self.device) for index in drawn]
         if isinstance(self.source, Streamed):
             expect(self.source, *self._drawn(step + 1))
-        labelled = seen(images[0], self.labelled_view, "labelled view", here)
+        labelled = seen(images[0], self.labelled_view, "labelled view", here).to(self.device)
         if self.weak_view is None or self.strong_view is None:
             return Batch(labelled, labels[0], **vars(here))
         return Batch(
             labelled,
             labels[0],
-            seen(images[1], self.weak_view, "weak view", here),
-            seen(images[1], self.strong_view, "strong view", here),
+            seen(images[1], self.weak_view, "weak view", here).to(self.device),
+            seen(images[1], self.strong_view, "strong view", here).to(self.device),
             labels[1],
             **vars(here),
         )
@@ -70,8 +71,8 @@ def pool_order(source: Source, seed: int, step: int, batch: int) -> NDArray[np.i
 
 
 def fetch(source: Source, index: NDArray[np.int64], device: torch.device) -> Tensor:
-    """These images on the training device."""
-    return torch.from_numpy(source.images(index)).to(device)
+    """These images where views are made for this device."""
+    return torch.from_numpy(source.images(index)).to(workshop(device))
 
 
 def seen(images: Tensor, view: View, purpose: str, here: Step, times: int = 1) -> Tensor:

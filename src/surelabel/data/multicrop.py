@@ -17,7 +17,7 @@ from surelabel.types import Crops, Step
 
 @dataclass(frozen=True)
 class MultiCropLoader:
-    """Draws the images of a step and turns them into views on the training device.
+    """Draws the images of a step and makes views of them, on the training device if it can.
 
     The pool is every image of `source`, the labelled ones included.
     """
@@ -45,10 +45,10 @@ class MultiCropLoader:
             expect(self.source, *self._drawn(step + 1))
         labels = np.tile(self.source.labels[index], self.support_views)
         return Crops(
-            seen(support, self.support_view, "support view", here, self.support_views),
+            seen(support, self.support_view, "support view", here, self.support_views).to(self.device),
             torch.from_numpy(labels).to(self.device),
-            seen(images, self.large_view, "large view", here, 2),
-            seen(images, self.small_view, "small view", here, self.smalls) if self.smalls else None,
+            seen(images, self.large_view, "large view", here, 2).to(self.device),
+            seen(images, self.small_view, "small view", here, self.smalls).to(self.device) if self.smalls else None,
             torch.from_numpy(self.source.labels[pool]).to(self.device),
             len(index),
             **vars(here),

@@ -1,0 +1,37 @@
+"""What a run computes on, and what each device can do."""
+
+import torch
+
+from surelabel.config import Device, Precision
+from surelabel.errors import UserError
+
+NO_DOUBLE = {"mps"}  # devices that have no numbers of double precision
+
+
+def usable(device: Device) -> Device:
+    """This device if it is there; for "auto" a CUDA one if there is one.
+
+    A Mac's GPU has to be asked for: what it needs is done and tested, but no Mac has run it yet.
+    """
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not there[device]:
+        raise UserError(f"device {device}: torch {torch.__version__} finds none here. Use --device cpu, or auto")
+    return device
+
+
+def usual_precision(device: Device) -> Precision:
+    """Mixed with bfloat16 where the device computes faster in it: GPUs from compute capability 8 (Ampere) on."""
+    fast = device == "cuda" and torch.cuda.get_device_capability()[0] >= 8
+    return "bf16-mixed" if fast else "32"
+
+
+def finest(device: torch.device) -> torch.dtype:
+    """The most precise numbers of a device, to add up in."""
+    return torch.float32 if device.type in NO_DOUBLE else torch.float64
+
+
+def workshop(device: torch.device) -> torch.device:
+    """Where views are made for this device: on it, unless it lacks the double precision that they round by."""
+    return torch.device("cpu") if device.type in NO_DOUBLE else device
