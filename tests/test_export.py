@@ -135,7 +135,7 @@ def test_a_file_that_differs_from_torch_is_not_written(runs, tmp_path, monkeypat
     model = onnx.load(file)
     (noise,) = [part for part in model.graph.initializer if part.name == "noise"]
     noise.raw_data = np.full((1, 50, 10), 9.0, dtype=np.float32).tobytes()
-    monkeypatch.setattr(export, "_traced", lambda module, images: model)
+    monkeypatch.setattr(export, "_traced", lambda module, samples, outputs: model)
     with pytest.raises(UserError, match=r"would differ from torch by .* not written"):
         export_onnx(folder.path, tmp_path / "wrong.onnx")
     assert list(tmp_path.iterdir()) == []

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import surelabel
@@ -21,6 +22,7 @@ from surelabel.backbones.pretrained import OFFSET, SCALE, EfficientNetLite0
 from surelabel.data.source import Images
 from surelabel.errors import UserError, extra
 from surelabel.evaluate import some
+from surelabel.export_table import OfColumns
 from surelabel.features import pictures_of
 from surelabel.files import atomic_write
 from surelabel.fit import data_of, load_network
@@ -34,6 +36,11 @@ from surelabel.types import Task
 CHECKED = 100  # real samples on which the file must agree with torch
 TOLERANCE = 1e-5
 TOLERANCE_OF_TRUNK = 1e-4  # fifty layers deeper, in float32
+Samples = dict[str, NDArray[Any]]  # what is given for each input
+COLUMNS = (
+    "numbers: NaN where one is missing. categories: the place of the value in levels, from 0; for any other value, or "
+    "none, the number of levels. A whole number that is a category is written without a point. Scaling is inside"
+)
 RESIZE = (
     "turned upright by EXIF; 8-bit RGB for three channels, grey for one; scaled by bicubic interpolation until it "
     "covers height × width, what juts out cut off evenly (Pillow's ImageOps.fit)"
@@ -43,8 +50,9 @@ RESIZE = (
 def export_onnx(run: str | Path, out: Path) -> float:
     """Write the evaluated network of a run to `out`; returns its largest difference from torch on real samples.
 
-    The file takes `images` [batch, C, H, W] as the run's data store them, of any number, and gives `probabilities`
-    [batch, K] and, of a Bayesian head, `deviation` [batch, K]. Nothing is written unless the two agree to 1e-5.
+    The file takes `images` [batch, C, H, W] as the run's data store them, of any number, or the values of a table's
+    columns, and gives `probabilities` [batch, K] and, of a Bayesian head, `deviation` [batch, K]. Nothing is written
+    unless the two agree to 1e-5.
     """
     with extra("export", "an ONNX file"):
         import onnxruntime
@@ -52,14 +60,20 @@ def export_onnx(run: str | Path, out: Path) -> float:
     folder = RunFolder(run)
     data, task = folder.run().data, folder.task()
     trunk = None if folder.run().network.trunk == "none" else EfficientNetLite0()
-    module = Exported(load_network(folder).cpu().float(), trunk).eval()
+    network = Exported(load_network(folder).cpu().float(), trunk).eval()
     images = _real_images(folder)
+    module: nn.Module = network
+    samples: Samples = {"images": images}
+    described = _preprocessing(replace(task, shape=images.shape[1:], dtype=str(images.dtype)), network)
+    if (encoding := folder.table_encoding()) is not None:
+        module = OfColumns(network, encoding)
+        samples, described = module.inputs_of(images), {"columns": module.described(), "rule": COLUMNS}
     # Two, though there be one: the tracer takes a batch of one for a constant.
-    model = _traced(module, torch.from_numpy(images[[0, 0]]))
-    _describe(model, replace(task, shape=images.shape[1:], dtype=str(images.dtype)), module)
+    model = _traced(module, {name: values[[0, 0]] for name, values in samples.items()}, network.outputs)
+    _describe(model, task, network, described)
     content = model.SerializeToString()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    difference = _difference(module, session, images)
+    difference = _difference(module, session, samples)
     tolerance = TOLERANCE if trunk is None else TOLERANCE_OF_TRUNK
     if not difference <= tolerance:
         raise UserError(
@@ -122,22 +136,36 @@ def _real_images(folder: RunFolder) -> Images:
     """Some of the run's test images, or of its pool where it has no test set."""
     data = data_of(folder)
     source = data.train if data.test is None else data.test
-    chosen = some(source, CHECKED)
-    return pictures_of(source, chosen)
+    return pictures_of(source, some(source, CHECKED))
 
 
-def _traced(module: Exported, images: Tensor) -> Any:
+def _traced(module: nn.Module, samples: Samples, outputs: list[str]) -> Any:
     """The ONNX model of a module, whose first axis is left open."""
+    given = tuple(map(torch.from_numpy, samples.values()))
+    axes: Any = tuple({0: torch.export.Dim("batch")} for _ in given)
+    if isinstance(module, OfColumns):
+        axes = (axes,)  # its arguments have one name together
     with _quiet(), torch.no_grad():
         program = torch.onnx.export(
-            module, (images,), dynamo=True, dynamic_shapes=({0: torch.export.Dim("batch")},),
-            input_names=["images"], output_names=module.outputs, verbose=False,
+            module, given, dynamo=True, dynamic_shapes=axes, input_names=[*samples], output_names=outputs,
+            verbose=False,
         )  # fmt: skip
     assert program is not None  # with dynamo there always is one
     return program.model_proto
 
 
-def _describe(model: Any, task: Task, module: Exported) -> None:
+def _preprocessing(task: Task, module: Exported) -> dict[str, Any]:
+    """What images the file takes."""
+    return {
+        "shape": task.shape, "dtype": task.dtype,
+        "offset": task.offset if module.trunk is None else OFFSET,
+        "scale": task.scale if module.trunk is None else SCALE,
+        "normalisation": "(image - offset) / scale in each channel, inside the model: give images as they are stored",
+        "resize": RESIZE if task.dtype == "uint8" else None,
+    }  # fmt: skip
+
+
+def _describe(model: Any, task: Task, module: Exported, preprocessing: dict[str, Any]) -> None:
     """Class names, preprocessing and the meaning of the outputs as JSON in the model's metadata."""
     from onnx import helper
 
@@ -148,13 +176,6 @@ def _describe(model: Any, task: Task, module: Exported) -> None:
     deviation = None
     if isinstance(head, BayesianHead):
         deviation = f"of each class's probability over {head.settings.samples} fixed draws of the last layer's outputs"
-    preprocessing = {
-        "shape": task.shape, "dtype": task.dtype,
-        "offset": task.offset if module.trunk is None else OFFSET,
-        "scale": task.scale if module.trunk is None else SCALE,
-        "normalisation": "(image - offset) / scale in each channel, inside the model: give images as they are stored",
-        "resize": RESIZE if task.dtype == "uint8" else None,
-    }  # fmt: skip
     described = {
         "classes": task.classes, "preprocessing": preprocessing, "deviation": deviation,
         "surelabel": surelabel.__version__,
@@ -163,12 +184,13 @@ def _describe(model: Any, task: Task, module: Exported) -> None:
 
 
 @torch.no_grad()
-def _difference(module: Exported, session: Any, images: Images) -> float:
-    """The largest difference between torch and ONNX, over one image by itself and all together."""
+def _difference(module: nn.Module, session: Any, samples: Samples) -> float:
+    """The largest difference between torch and ONNX, over one sample by itself and all together."""
     largest = 0.0
-    for batch in (images[:1], images):
-        given = session.run(None, {"images": batch})
-        for ours, theirs in zip(module(torch.from_numpy(batch)), given, strict=True):
+    for count in (1, CHECKED):
+        batch = {name: values[:count] for name, values in samples.items()}
+        given = session.run(None, batch)
+        for ours, theirs in zip(module(*map(torch.from_numpy, batch.values())), given, strict=True):
             largest = float(np.maximum(largest, np.abs(ours.numpy() - theirs).max()))  # keeps a NaN, unlike max()
     return largest
 
