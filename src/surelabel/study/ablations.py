@@ -1,4 +1,4 @@
-"""The studies that change one setting at a time: Tables 7 to 10, Figures 1 and 6."""
+"""The studies that change one setting at a time: Tables 7 to 10, Figures 1 and 6, and one that the paper has not."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,6 +9,8 @@ from surelabel.study.benchmarks import SMALL, benchmark_title, cell, run_of, see
 from surelabel.study.plan import Cell, Printed, Study
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
+QUANTILES = (0.95, 0.7, 0.5, 0.3)
+LONGER, BAM_LONGER = "FM, 3 × the steps", "BAM-FM, 3 × the steps"
 PAWS_EPOCHS = 600  # of the paper's runs on CIFAR, of which its numbers of epochs are parts
 
 
@@ -101,6 +103,34 @@ def _paws_sweep(scale: str) -> list[Cell]:
     return _rows("paws", rows, None, "cifar100-4000", scale)
 
 
+def _bam_settings(scale: str) -> list[Cell]:
+    """BAM-FixMatch with one thing changed, beside FixMatch, where it does not win; longer runs of both."""
+    cells = []
+    for place in ("cifar10-250",) if scale == "paper" else (SMALL, "phc-10"):
+        own = run_of("bam-fixmatch", place, scale)
+        longer = {"steps": 3 * own.steps}
+        changes: dict[str, dict[str, Any]] = {
+            f"BAM-FM, Q = {q:g}": {"selection.quantile": q}
+            for q in QUANTILES
+            if q != (own.selection.quantile or QUANTILES[0])
+        }
+        changes |= {
+            "BAM-FM, KL × 0.1": {"head.kl_weight": 0.1 * own.head.kl_weight},
+            "BAM-FM, no KL": {"head.kl_weight": 0.0},
+            "BAM-FM, quantile over 5 steps": {"selection.window": 5},
+            "BAM-FM, batch statistics": {"forward": "split", "weak_norm": "batch"},
+            "BAM-FM, soft targets": {"target.temperature": 0.9},
+            BAM_LONGER: longer,
+        }
+        cells += [cell(method, place, scale, seeds_of(scale)) for method in ("fixmatch", "bam-fixmatch")]
+        cells.append(cell("fixmatch", place, scale, seeds_of(scale), row=LONGER, settings=longer))
+        cells += [
+            cell("bam-fixmatch", place, scale, seeds_of(scale), row=row, settings=settings)
+            for row, settings in changes.items()
+        ]
+    return cells
+
+
 STUDIES = (
     Study(
         "sigma-ablation", "the Bayesian head for averaging alone, without its uncertainty",
@@ -119,4 +149,8 @@ STUDIES = (
           "Figure 1a (fig:combined_emp)", _threshold_sweep, heading="τ", figure="scatter"),
     Study("paws-sweep", "PAWS's temperature, sharpening, me-max, label smoothing: accuracy against calibration",
           "Figure 1b (fig:combined_emp)", _paws_sweep, heading="setting", figure="scatter"),
+    Study("bam-settings", "what BAM-FixMatch gains or loses by each of its settings", "not in the paper", _bam_settings,
+          pairs=(("FM", "BAM-FM"), (LONGER, BAM_LONGER), *(("BAM-FM", f"BAM-FM, {changed}") for changed in (
+              "Q = 0.7", "Q = 0.3", "KL × 0.1", "no KL", "quantile over 5 steps", "batch statistics",
+              "soft targets")))),
 )  # fmt: skip
