@@ -54,7 +54,7 @@ def resolve(run: Run) -> Run:
         out=str(run.folder),
         data=run.data if run.data in (OWN, *datasets.NAMED) else _whole(run.data),
         data_dir=None if run.data_dir is None else _whole(run.data_dir),
-        labels=",".join(map(_whole, run.label_files)) or run.labels,
+        labels=",".join(map(_whole, run.label_paths)) or run.labels,
         init=None if run.init is None else _whole(run.init),
     )
 

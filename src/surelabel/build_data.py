@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from hashlib import blake2b
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,8 +10,11 @@ from numpy.typing import NDArray
 from surelabel import datasets
 from surelabel.backbones import pretrained
 from surelabel.config import OWN, Run
+from surelabel.data.folder import names_of
 from surelabel.data.holdout import choose_held_out, parse_holdout, without
+from surelabel.data.label_list import read_listed
 from surelabel.data.reading import Progress
+from surelabel.data.shards import ShardSource
 from surelabel.data.source import DataSet
 from surelabel.data.splits import draw_labelled, parse_labels
 from surelabel.errors import UserError
@@ -43,7 +47,12 @@ def load_data(run: Run, own: Own = NOTHING, progress: Progress | None = None) ->
 
 
 def build_split(run: Run, data: DataSet) -> NDArray[np.int64]:
-    """Which training samples give their labels away, by the run's seed; all that a table names."""
+    """Which training samples give their labels away, by the run's seed or by a list; all that a table names."""
+    if run.label_list is not None:
+        names = data.train.names() if isinstance(data.train, ShardSource) else names_of(data.train)
+        if names is None:
+            raise UserError(f"--labels {run.label_list} lists files, and --data {run.data} has none")
+        return read_listed(Path(run.label_list), names, data.train.labels)
     request = "all" if run.label_files else parse_labels(run.labels)
     return draw_labelled(data.train.labels, len(data.classes), request, run.seed, data.class_counts, data.classes)
 

@@ -297,7 +297,8 @@ class Run:
         data_dir: where the files of a named data set are
         label_column: of a table, the column that holds the labels; label, class, target or y when not given
         labels: how many labels to use: a number, a percentage of each class such as 10%, or all; or, for a folder of
-            images, a .csv file that names files and their classes, or several with commas between
+            images, a .csv file that names files and their classes, or several with commas between; or a .txt file that
+            lists the files of classes known otherwise, a name a line
         pixels: of a folder of pictures: the side that they are scaled and cut to; that of most of them when not given
         holdout: labelled samples to keep aside and test on: a percentage of each class such as 20%, or a part: 2/5
         fidelity: where the paper and its released code differ, which to follow; each point is also a setting of its own
@@ -388,17 +389,29 @@ class Run:
         return self.method.partition("+")[2] or None
 
     @property
-    def label_files(self) -> tuple[str, ...]:
-        """The tables of labels, where `labels` names some."""
+    def label_paths(self) -> tuple[str, ...]:
+        """The files that `labels` names, if any: tables, or a list."""
         named = str(self.labels)
+        if named.lower().endswith(".txt"):
+            return (named,)
         parts = [named] if Path(named).is_file() else named.split(",")
         return tuple(part for part in parts if part.lower().endswith(".csv"))
+
+    @property
+    def label_files(self) -> tuple[str, ...]:
+        """The tables of files and their classes, where `labels` names some."""
+        return () if self.label_list else self.label_paths
+
+    @property
+    def label_list(self) -> str | None:
+        """The list of the files whose labels are used, where `labels` names one."""
+        return next((path for path in self.label_paths if path.lower().endswith(".txt")), None)
 
     @property
     def folder(self) -> Path:
         """Where the run is kept."""
         data = Path(self.data).resolve().stem if "/" in self.data or self.data in (".", "..") else self.data
-        files = [Path(file).stem for file in self.label_files]
+        files = [Path(file).stem for file in self.label_paths]
         labels = "+".join(files) if files else str(self.labels).replace("%", "pct")
         part = "" if self.holdout is None else f"-without-{self.holdout.replace('%', 'pct').replace('/', 'of')}"
         return Path(self.out or f"runs/{self.method}-{data}-{labels}{part}-seed{self.seed}")

@@ -295,8 +295,8 @@ def _refuse_other_settings(run: Run, stored: Run) -> None:
     # Paths are stored whole.
     paths = [key for key in ("data", "data_dir", "init") if asked[key] and Path(asked[key]).exists()]
     asked |= {key: str(Path(asked[key]).resolve()) for key in paths}
-    if run.label_files:
-        asked["labels"] = ",".join(str(Path(file).resolve()) for file in run.label_files)
+    if run.label_paths:
+        asked["labels"] = ",".join(str(Path(file).resolve()) for file in run.label_paths)
     asked = {key: value for key, value in asked.items() if key not in MACHINE}
     for key, value in asked.items():
         if value not in (None, "auto", before[key]):

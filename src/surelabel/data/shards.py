@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from io import BytesIO
@@ -148,6 +149,13 @@ class ShardSource:
                 if same.any():
                     return first + int(np.argmax(same))
         raise AssertionError("a sample has the label of itself")
+
+    def names(self) -> Iterator[str]:
+        """The member that each sample is, in order; read from the shards, whose index keeps no names."""
+        shards, starts = np.unique(self._rows[0], return_index=True)
+        for shard, offsets in zip(shards.tolist(), np.split(self._rows[1], starts[1:]), strict=True):
+            at = {member.offset: member.name for member in read_members(self._files[shard][0])}
+            yield from (at[offset] for offset in offsets.tolist())
 
     def _where(self, number: int) -> str:
         shard, offset = self._rows[:2, number].tolist()

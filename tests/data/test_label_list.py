@@ -1,0 +1,107 @@
+"""Which labels are used, by a list of files."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from surelabel import build, build_data, datasets
+from surelabel.cli import main
+from surelabel.data.label_list import read_listed
+from surelabel.errors import UserError
+from surelabel.fit import fit
+from tests.data.test_folder import picture
+from tests.data.test_folder import write as write_folder
+from tests.data.test_shard_index import write as write_shards
+from tests.data.test_shards import encoded
+
+FILES = [f"train/{kind}/{kind}_{number}.png" for kind in ("cat", "dog") for number in range(12)]
+TEST = [f"test/{kind}/{kind}_{number}.png" for kind in ("cat", "dog") for number in range(100, 104)]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_folder(tmp_path / "pets", {file: picture(number) for number, file in enumerate([*FILES, *TEST])})
+    return tmp_path / "pets"
+
+
+def listed(place, *lines):
+    path = place / "tenth.txt"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def chosen(tiny, data, path):
+    run = replace(tiny, data=str(data), labels=str(path))
+    source = datasets.load(run.data)
+    return build_data.build_split(run, source), source
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("dog_3.png", "cat_1.JPEG", "", "cat_11"),
+        ("dog/dog_3.png", "cat/cat_1.png", "train/cat/cat_11.png"),
+        ("  dog_3.png  ", "cat/cat_1.png", "cat_11.png", "cat_11.png"),
+    ],
+    ids=["names", "paths", "mixed"],
+)
+def test_the_files_of_a_list_are_labelled_and_the_others_are_the_pool(tiny, folder, tmp_path, lines):
+    labelled, source = chosen(tiny, folder, listed(tmp_path, *lines))
+    assert [source.train.paths[place] for place in labelled] == [
+        "train/cat/cat_1.png", "train/cat/cat_11.png", "train/dog/dog_3.png",
+    ]  # fmt: skip
+    assert len(source.train) == len(FILES)
+    assert (source.train.labels >= 0).all()  # known for the purity figure, and not learnt from
+
+
+def test_a_list_may_name_the_members_of_shards(tiny, tmp_path):
+    def shard(numbers):
+        made = {f"n{number:03}.png": encoded(number) for number in numbers}
+        return made | {f"n{number:03}.cls": str(number % 2).encode() for number in numbers}
+
+    data = write_shards(tmp_path / "shards", {"train-0.tar": shard(range(10)), "train-1.tar": shard(range(10, 30)),
+                                              "val-0.tar": shard(range(40, 44))})  # fmt: skip
+    labelled, source = chosen(tiny, data, listed(tmp_path, "n025.JPEG", "n004.JPEG", "n011.JPEG"))
+    assert labelled.tolist() == [4, 11, 25]
+    assert source.train.labels[labelled].tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["cat_1.png", "cow_1.png"], r"names 1 files .*: cow_1 \(line 2\)"),
+        (["cat_100.png"], "not among the training images"),
+        (["", ""], "is empty"),
+    ],
+)
+def test_a_wrong_list_is_refused_with_the_line(tiny, folder, tmp_path, lines, message):
+    with pytest.raises(UserError, match=message):
+        chosen(tiny, folder, listed(tmp_path, *lines))
+
+
+def test_a_name_of_several_files_and_a_file_of_no_class_are_refused(tmp_path):
+    path = listed(tmp_path, "1.png")
+    with pytest.raises(UserError, match="line 1: 1 is the name of several files; write their folders"):
+        read_listed(path, ["cat/1.png", "dog/1.png"], np.array([0, 1]))
+    with pytest.raises(UserError, match="line 1: the class of 1 is not known"):
+        read_listed(path, ["1.png"], np.array([-1]))
+    with pytest.raises(UserError, match="cannot be read"):
+        read_listed(tmp_path / "none.txt", ["1.png"], np.array([0]))
+
+
+def test_a_list_of_files_for_data_without_files_is_refused(tiny, digits_data, tmp_path):
+    with pytest.raises(UserError, match=r"lists files, and --data .* has none"):
+        build_data.build_split(replace(tiny, labels=str(listed(tmp_path, "1.png"))), digits_data)
+
+
+def test_a_run_by_a_list_is_named_after_it_and_can_be_gone_on_with(tiny, folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    listed(tmp_path, *(f"{kind}_{number}.png" for kind in ("cat", "dog") for number in range(6)))
+    run = replace(tiny, data="pets", labels="tenth.txt", steps=2, out=None)
+    made = fit(run)
+    assert made.path.name == "fixmatch-pets-tenth-seed0"
+    assert len(made.labelled()) == 12
+    assert build.resolve(run).labels == str(tmp_path / "tenth.txt")
+    assert main(["fit", "--resume", str(made.path)]) == 0
+    capsys.readouterr()
