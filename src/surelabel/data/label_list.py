@@ -14,8 +14,8 @@ SHOWN = 5
 def read_listed(path: Path, names: Iterable[str], labels: NDArray[np.int64]) -> NDArray[np.int64]:
     """The samples that a list names, sorted. `names` are all samples' files, relative to their folder, in order.
 
-    A line is a file relative to the folder (or to its `train`), or its name alone; of a name alone, the suffix is passed over: shards may
-    hold as .jpg what a list calls .JPEG.
+    A line is a file relative to the folder (or to its `train`), or its name alone; of a name alone, the suffix is
+    passed over: shards may hold as .jpg what a list calls .JPEG.
     """
     lines = _lines(path)
     found: dict[str, int] = {}
