@@ -10,7 +10,7 @@ from surelabel import features
 from surelabel.backbones.pretrained import EfficientNetLite0, is_installed
 from surelabel.config import Evaluation, Network, Views
 from surelabel.data.arrays import ArraySource
-from surelabel.data.folder import names_of
+from surelabel.data.naming import called
 from surelabel.data.part import Part
 from surelabel.errors import UserError
 from surelabel.features import pictures_of, seen_by_trunk, with_features
@@ -75,7 +75,7 @@ def test_one_looks_at_pictures_where_the_network_sees_features(few):
     part = Part(seen, np.array([5, 7]))
     np.testing.assert_array_equal(pictures_of(part, np.array([1])), few.images(np.array([7])))
     np.testing.assert_array_equal(part.images(np.array([1])), rows[[7]])
-    assert names_of(part) is None
+    assert called(part, np.array([1])) == [7]
 
 
 @needs_weights

@@ -108,7 +108,7 @@ def test_classes_are_matched_by_their_names(folder, tmp_path, digits_data):
 
 def test_labels_that_the_run_was_trained_on_are_refused(folder, tmp_path, digits_data):
     mixed = np.concatenate([folder.labelled()[:2], np.setdiff1d(np.arange(60), folder.labelled())])
-    with pytest.raises(UserError, match=r"2 of \d+ held-out samples \(the first is sample 0\) are among the labelled"):
+    with pytest.raises(UserError, match=r"2 of \d+ held-out samples \(the first is 0\) are among the labelled"):
         calibrate_run(folder.path, save(tmp_path / "held.npz", digits_data.train, mixed), 0.8)
 
 

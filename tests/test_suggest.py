@@ -132,10 +132,10 @@ def test_files_are_named_and_a_point_head_has_no_deviation(tiny, tmp_path, digit
         Image.fromarray(digits_data.train.images(np.array([number]))[0, 0]).save(path)
     folder = fit(replace(tiny, data=str(tmp_path / "pictures"), labels=20, steps=4))
     found = suggest_to_csv(folder.path, 5, tmp_path / "out.csv")
-    assert all(one.file.startswith("unlabelled/=") and one.deviation is None for one in found)
+    assert all(one.sample.startswith("unlabelled/=") and one.deviation is None for one in found)
     with (tmp_path / "out.csv").open() as file:
         lines = list(csv.DictReader(file))
-    assert [line["sample"] for line in lines] == [one.file for one in found]
+    assert [line["sample"] for line in lines] == [one.sample for one in found]
     assert "deviation" not in lines[0]
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from surelabel import datasets
 from surelabel.backbones import pretrained
 from surelabel.config import OWN, Run
-from surelabel.data.folder import names_of
+from surelabel.data.folder import files_of
 from surelabel.data.holdout import choose_held_out, parse_holdout, without
 from surelabel.data.label_list import read_listed
 from surelabel.data.reading import Progress
@@ -49,7 +49,8 @@ def load_data(run: Run, own: Own = NOTHING, progress: Progress | None = None) ->
 def build_split(run: Run, data: DataSet) -> NDArray[np.int64]:
     """Which training samples give their labels away, by the run's seed or by a list; all that a table names."""
     if run.label_list is not None:
-        names = data.train.names() if isinstance(data.train, ShardSource) else names_of(data.train)
+        files = files_of(data.train)
+        names = data.train.names() if isinstance(data.train, ShardSource) else None if files is None else files.paths
         if names is None:
             raise UserError(f"--labels {run.label_list} lists files, and --data {run.data} has none")
         return read_listed(Path(run.label_list), names, data.train.labels)

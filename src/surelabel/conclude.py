@@ -11,7 +11,7 @@ from rich.console import Console
 
 from surelabel import estimate
 from surelabel.config import Run
-from surelabel.data.folder import names_of
+from surelabel.data.naming import called
 from surelabel.data.source import UNLABELLED, DataSet
 from surelabel.display import PLAIN
 from surelabel.duplicates import near_duplicates
@@ -37,9 +37,7 @@ def conclude(path: Path, folds: int | None = None, console: Console | None = Non
     unlabelled = np.flatnonzero(data.train.labels == UNLABELLED)
     if len(unlabelled):
         prediction = predict(load_network(folder), data.train, unlabelled, folder.run().evaluation.batch)
-        names = names_of(data.train)
-        named = unlabelled.tolist() if names is None else [names[place] for place in unlabelled]
-        write_predictions(path / PREDICTIONS, prediction, named, data.classes)
+        write_predictions(path / PREDICTIONS, prediction, called(data.train, unlabelled), data.classes)
         console.print(f"{len(unlabelled):,} predictions in {path / PREDICTIONS}", **PLAIN)
     for note in warnings(data, folder):
         console.print(note, **PLAIN)
@@ -91,10 +89,7 @@ def warnings(data: DataSet, folder: RunFolder) -> list[str]:
     if data.test is not None and pictures and len(data.test) + len(labelled) <= MOST_COMPARED:
         pairs = near_duplicates(pictures_of(data.train, labelled), pictures_of(data.test, np.arange(len(data.test))))
         if len(pairs):
-            train, test = names_of(data.train), names_of(data.test)
-            first, second = pairs[0]
-            a = labelled[first] if train is None else train[labelled[first]]
-            b = second if test is None else test[second]
+            (a,), (b,) = called(data.train, labelled[pairs[:1, 0]]), called(data.test, pairs[:1, 1])
             notes.append(
                 f"Warning: {len(pairs)} test pictures are nearly the same as labelled ones (such as {b} and {a}): the "
                 "figures flatter"

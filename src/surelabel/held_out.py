@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from surelabel import calibration, datasets
 from surelabel.calibration import Calibration, CalibrationFigures, CalibrationReport
-from surelabel.data.folder import load_labelled, names_of
+from surelabel.data.folder import load_labelled
+from surelabel.data.naming import called
 from surelabel.data.source import DataSet, Source, skipped_of
 from surelabel.errors import UserError
 from surelabel.evaluate import known, predict
@@ -100,11 +101,10 @@ def _refuse_learnt(source: Source, index: NDArray[np.int64], learnt: set[bytes],
     """Raise where a held-out sample is, pixel for pixel, one whose label the run was trained on."""
     same = [place for place, content in zip(index, _contents_in_order(source, index), strict=True) if content in learnt]
     if same:
-        files = names_of(source)
-        first = f"sample {same[0]}" if files is None else files[same[0]]
+        (first,) = called(source, np.array(same[:1]))
         raise UserError(
-            f"{name}: {len(same)} of {len(index)} held-out samples (the first is {first}) are among the labelled ones "
-            "that the run was trained on, where its confidence says nothing: take them away"
+            f"{name}: {len(same)} of {len(index)} held-out samples (the first is {first}) are among the labelled "
+            "ones that the run was trained on, where its confidence says nothing: take them away"
         )
 
 

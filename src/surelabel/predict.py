@@ -11,7 +11,8 @@ from torch import Tensor
 from surelabel import datasets
 from surelabel.config import TABLE_FILES
 from surelabel.data import shards
-from surelabel.data.folder import FilesSkipped, load_unlabelled, names_of
+from surelabel.data.folder import FilesSkipped, load_unlabelled
+from surelabel.data.naming import called
 from surelabel.data.source import Source, image_shape, skipped_of
 from surelabel.data.table import TableSource
 from surelabel.data.table import load_unlabelled as load_unlabelled_table
@@ -47,7 +48,7 @@ def predict_to_csv(
         say(note)
     refuse_other_form(source, data, folder)
     prediction = predict(load_network(folder), source, np.arange(len(source)), batch)
-    write_predictions(out, prediction, names_of(source) or range(len(source)), folder.task().classes, calibration)
+    write_predictions(out, prediction, called(source, np.arange(len(source))), folder.task().classes, calibration)
     return len(source), skipped_of(source)
 
 

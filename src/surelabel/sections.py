@@ -7,17 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from surelabel.data.source import UNLABELLED
 from surelabel.errors import UserError
 from surelabel.fit import data_of
 from surelabel.report import Section
-from surelabel.report.gallery import gallery
+from surelabel.report.gallery import Best, gallery
 from surelabel.report.page import TEMPLATES
 from surelabel.runfolder import RunFolder
-from surelabel.suggest import Suggestion, suggestions
-from surelabel.types import Prediction
+from surelabel.suggest import suggestions
 
 if TYPE_CHECKING:
     from surelabel.calibration import CalibrationReport
@@ -56,26 +54,19 @@ def to_label(run: str | Path, number: int = 20) -> Section | None:
         return None
     found = suggestions(run, number)
     index = np.array([one.index for one in found], dtype=np.int64)
-    # In the order of their ranks.
-    shown = gallery(
-        source, index, _as_prediction(found, source.classes), -torch.arange(len(found), dtype=torch.float64)
+    deviation = [one.deviation for one in found if one.deviation is not None]
+    best = Best(
+        np.array([source.classes.index(one.predicted) for one in found]),
+        np.array([one.confidence for one in found]),
+        np.array(deviation) if deviation else None,
     )
+    shown = gallery(source, index, best, -np.arange(len(found), dtype=np.float64))  # in the order of their ranks
     return Section(
         "What to label next",
         _template("to_label.html"),
         {"shown": shown, "classes": source.classes, "run": str(run)},
         run,
     )
-
-
-def _as_prediction(found: list[Suggestion], classes: tuple[str, ...]) -> Prediction:
-    """The predicted class of each suggestion with its confidence; what the others share is shared evenly."""
-    numbers = torch.tensor([classes.index(one.predicted) for one in found])[:, None]
-    sure = torch.tensor([one.confidence for one in found])[:, None]
-    probs = ((1 - sure) / (len(classes) - 1)).expand(-1, len(classes)).scatter(1, numbers, sure)
-    if not found or found[0].deviation is None:
-        return Prediction(probs)
-    return Prediction(probs, torch.tensor([one.deviation or 0.0 for one in found])[:, None].expand_as(probs))
 
 
 def calibrated(run: str | Path, report: "CalibrationReport") -> Section:

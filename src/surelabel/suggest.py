@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surelabel.data.folder import names_of
+from surelabel.data.naming import called
 from surelabel.data.source import UNLABELLED, Source
 from surelabel.equations import entropy
 from surelabel.errors import UserError
@@ -27,11 +27,11 @@ CANDIDATES, LEAST = 50, 10_000
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A sample to label: its place in the run's training data, its file where it has one, and what the run predicts."""
+    """A sample to label: its place in the run's pool, its file or number in the data, and what the run predicts."""
 
     rank: int  # from 1, in the order of the draws
     index: int
-    file: str | None
+    sample: str | int
     predicted: str
     confidence: float
     entropy: float  # in nats
@@ -56,12 +56,12 @@ def suggestions(run: str | Path, n: int) -> list[Suggestion]:
     confidence, number = prediction.probs[chosen].max(dim=-1)
     stds = None if prediction.std is None else prediction.std[chosen].gather(-1, number[:, None])[:, 0].tolist()
     index = pool[chosen.numpy()].tolist()
-    files = names_of(source)
+    samples = called(source, pool[chosen.numpy()])
     return [
         Suggestion(
             rank=place + 1,
             index=index[place],
-            file=None if files is None else files[index[place]],
+            sample=samples[place],
             predicted=source.classes[number[place]],
             confidence=float(confidence[place]),
             entropy=float(uncertainty[chosen[place]]),
@@ -72,7 +72,7 @@ def suggestions(run: str | Path, n: int) -> list[Suggestion]:
 
 
 def suggest_to_csv(run: str | Path, n: int, out: Path) -> list[Suggestion]:
-    """Write a line a suggestion: its rank, its file or index, the predicted class, confidence, entropy, deviation.
+    """Write a line a suggestion: its rank, its file or number, the predicted class, confidence, entropy, deviation.
 
     The column `label` is left empty: filled in, the file is one that `surelabel fit --from RUN --labels FILE` reads.
     """
@@ -81,7 +81,7 @@ def suggest_to_csv(run: str | Path, n: int, out: Path) -> list[Suggestion]:
     if found and found[0].deviation is not None:
         columns.append("deviation")
     rows = (
-        (one.rank, one.index if one.file is None else one.file, "", one.predicted, one.confidence, one.entropy)
+        (one.rank, one.sample, "", one.predicted, one.confidence, one.entropy)
         + (() if one.deviation is None else (one.deviation,))
         for one in found
     )

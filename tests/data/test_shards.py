@@ -17,7 +17,8 @@ from surelabel.config import Batch, Evaluation, Network
 from surelabel.data import shards
 from surelabel.data.arrays import ArraySource, own_data_set
 from surelabel.data.loader import Loader
-from surelabel.data.source import in_batches
+from surelabel.data.part import part_of
+from surelabel.data.source import Streamed, in_batches
 from surelabel.display import Display
 from surelabel.errors import UserError
 from surelabel.fit import fit
@@ -113,6 +114,17 @@ def test_batches_are_read_ahead_and_are_those_asked_for(some):
     batches = list(in_batches(source, index, 40))
     assert [len(batch) for batch in batches] == [40, 40, 10]
     np.testing.assert_array_equal(np.concatenate(batches), source.images(index))
+
+
+def test_a_part_of_shards_is_read_ahead_too(some):
+    whole = shards.load(some).train
+    part = part_of(whole, np.arange(60, 20, -1))
+    assert isinstance(part, Streamed)
+    assert part.run == whole.run
+    assert len(list(in_batches(part, np.arange(9), 4))) == 3
+    part.expect(np.array([0, 5]))
+    assert list(whole._pending) == [np.array([60, 55]).tobytes()]
+    np.testing.assert_array_equal(part.images(np.array([0, 5])), whole.images(np.array([60, 55])))
 
 
 def run_of(tiny, place, **changes):

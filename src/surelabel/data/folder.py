@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from surelabel.data.arrays import own_data_set
 from surelabel.data.folder_layout import FolderLayout, image_files, read_layout
 from surelabel.data.image_files import SUFFIXES, Header
-from surelabel.data.part import Part
 from surelabel.data.picture_cache import Pictures, decoded
 from surelabel.data.reading import Progress, printable
 from surelabel.data.source import UNLABELLED, DataSet, Source
@@ -53,15 +52,6 @@ def files_of(source: Source | None) -> FolderSource | None:
     while source is not None and not isinstance(source, FolderSource):
         source = getattr(source, "whole", None)
     return source
-
-
-def names_of(source: Source) -> tuple[str, ...] | None:
-    """The file of each sample, where they are files."""
-    whole = getattr(source, "whole", None)
-    if whole is None:
-        return source.paths if isinstance(source, FolderSource) else None
-    names = names_of(whole)
-    return names if names is None or not isinstance(source, Part) else tuple(names[place] for place in source.index)
 
 
 def load(

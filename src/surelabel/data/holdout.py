@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.data.part import Part
+from surelabel.data.part import part_of
 from surelabel.data.source import DataSet
 from surelabel.errors import UserError
 from surelabel.randomness import generator
@@ -61,4 +61,4 @@ def without(data: DataSet, labelled: NDArray[np.int64], held: NDArray[np.int64])
     """The data set that tests on those held out, which its pool then lacks, and the labelled ones of the rest."""
     rest = np.setdiff1d(np.arange(len(data.train)), held)
     kept = np.searchsorted(rest, np.setdiff1d(labelled, held))
-    return replace(data, train=Part(data.train, rest), test=Part(data.train, held)), kept
+    return replace(data, train=part_of(data.train, rest), test=part_of(data.train, held)), kept

@@ -19,7 +19,10 @@ SPLIT_COLUMN = "split"
 
 
 class TableSource(SampleSource):
-    """The rows of a table as numbers, with the encoding that made them, and what was left out, in words."""
+    """The rows of a table as numbers, with the encoding that made them, and what was left out, in words.
+
+    `numbers` are the rows' places in the file [N], from 0, where the source is a part of it.
+    """
 
     def __init__(
         self,
@@ -28,11 +31,13 @@ class TableSource(SampleSource):
         classes: Sequence[str],
         encoding: Encoding,
         notes: tuple[str, ...] = (),
+        numbers: NDArray[np.int64] | None = None,
     ) -> None:
         self.rows = encoding.encode(columns)  # [N, d]
         super().__init__(self.rows, labels, classes)
         self.encoding = encoding
         self.notes = notes
+        self.numbers = np.arange(len(self.rows)) if numbers is None else numbers
 
 
 def table_data(name: str, train: TableSource, test: TableSource | None = None) -> DataSet:
@@ -64,10 +69,11 @@ def load(path: str | Path, label_column: str | None = None, settings: Table = Ta
             row = int(np.argmax(in_test & (labels == UNLABELLED)))
             raise UserError(f"test row {row} has no label: label it, or make it a training row")
         used = {name: values for name, values in columns.items() if name not in counting}
-        parts = [{name: values[rows] for name, values in used.items()} for rows in (~in_test, in_test)]
+        rows = np.flatnonzero(~in_test), np.flatnonzero(in_test)
+        parts = [{name: values[own] for name, values in used.items()} for own in rows]
         encoding, left_out = learn(parts[0], categorical)
-        train = TableSource(parts[0], labels[~in_test], classes, encoding, (*notes, *left_out))
-        test = TableSource(parts[1], labels[in_test], classes, encoding) if in_test.any() else None
+        train = TableSource(parts[0], labels[rows[0]], classes, encoding, (*notes, *left_out), rows[0])
+        test = TableSource(parts[1], labels[rows[1]], classes, encoding, (), rows[1]) if in_test.any() else None
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
     return table_data(path.stem, train, test)

@@ -1,12 +1,12 @@
 """Which samples a gallery shows: the foremost of all, and of each class, with a picture of each."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
-from surelabel.data.folder import names_of
+from surelabel.data.naming import called
 from surelabel.data.source import UNLABELLED, Source
 from surelabel.features import pictures_of
 from surelabel.report.thumbnails import Thumbnail, thumbnails
@@ -34,26 +34,39 @@ class Shown:
 Gallery = list[Shown]
 
 
-def gallery(source: Source, index: NDArray[np.int64], prediction: Prediction, score: Tensor) -> Gallery:
+class Best(NamedTuple):
+    """The likeliest class of each sample [N], its probability [N] and, by a Bayesian head, how much that varies [N]."""
+
+    predicted: NDArray[np.int64]
+    confidence: NDArray[np.floating]
+    deviation: NDArray[np.floating] | None
+
+    @classmethod
+    def of(cls, prediction: Prediction) -> "Best":
+        confidence, predicted = (part.numpy() for part in prediction.probs.max(-1))
+        rows = np.arange(len(predicted))
+        return cls(predicted, confidence, None if prediction.std is None else prediction.std.numpy()[rows, predicted])
+
+
+def gallery(source: Source, index: NDArray[np.int64], best: Best, score: NDArray[np.floating]) -> Gallery:
     """The samples with the highest scores, first those; samples that score minus infinity are never shown.
 
-    index [N] of the source, a prediction of [N, K], score [N].
+    index [N] of the source, score [N].
     """
-    confidence, predicted = (part.numpy() for part in prediction.probs.max(-1))
-    deviation = None if prediction.std is None else prediction.std.numpy()[np.arange(len(index)), predicted]
+    predicted, confidence, deviation = best
     true = source.labels[index]
     group = np.where(true == UNLABELLED, predicted, true)
-    chosen = foremost(score.numpy(), group)
-    names = names_of(source)
+    chosen = foremost(score, group)
+    names = called(source, index[chosen])
     shown: Gallery = []
     room = MOST_BYTES
-    for row, picture in zip(chosen.tolist(), thumbnails(pictures_of(source, index[chosen])), strict=False):
+    for name, row, picture in zip(names, chosen.tolist(), thumbnails(pictures_of(source, index[chosen])), strict=False):
         room -= len(picture.address) if picture else 0
         if room < 0 and len(shown) >= FIRST:
             break
         shown.append(
             Shown(
-                name=str(index[row]) if names is None else names[index[row]],
+                name=str(name),
                 true=None if true[row] == UNLABELLED else int(true[row]),
                 predicted=int(predicted[row]),
                 confidence=float(confidence[row]),

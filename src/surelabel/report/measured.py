@@ -14,7 +14,7 @@ from surelabel.errors import UserError
 from surelabel.evaluate import figures, known, predict, some
 from surelabel.fit import data_of, load_network
 from surelabel.network import Network
-from surelabel.report.gallery import Gallery, gallery
+from surelabel.report.gallery import Best, Gallery, gallery
 from surelabel.report.recorded import Figures, Recorded
 from surelabel.runfolder import RAW
 
@@ -63,8 +63,8 @@ def _of_test(recorded: Recorded, data: DataSet, test: Source, network: Network) 
     labels = torch.from_numpy(test.labels[index])
     sums = metrics.calibration_sums(prediction.probs, labels)
     confusion = _confusion(prediction.probs, labels)
-    confidence, predicted = prediction.probs.max(-1)
-    wrong = predicted != labels
+    best = Best.of(prediction)
+    mistaken = np.where(best.predicted == labels.numpy(), -np.inf, best.confidence)
     return Measured(
         samples=len(index),
         pool=len(data.train),
@@ -73,8 +73,8 @@ def _of_test(recorded: Recorded, data: DataSet, test: Source, network: Network) 
         bins=Groups(*sums.bins),
         confusion=confusion,
         classes=_class_rows(data, recorded.labelled, sums.per_class(), confusion),
-        mistakes=gallery(test, index, prediction, confidence.masked_fill(~wrong, -torch.inf)),
-        uncertain=gallery(test, index, prediction, _entropy(prediction.probs)),
+        mistakes=gallery(test, index, best, mistaken),
+        uncertain=gallery(test, index, best, _entropy(prediction.probs).numpy()),
     )
 
 
@@ -90,7 +90,7 @@ def _of_pool(recorded: Recorded, data: DataSet, network: Network) -> Measured:
     unlabelled = np.setdiff1d(part, recorded.labelled)
     index = unlabelled if len(unlabelled) else part
     prediction = predict(network, data.train, index, recorded.run.evaluation.batch)
-    confidence, predicted = (part.numpy() for part in prediction.probs.max(-1))
+    predicted, confidence, _ = best = Best.of(prediction)
     classes = len(data.classes)
     count = np.bincount(predicted, minlength=classes)
     mean = np.bincount(predicted, confidence, minlength=classes) / np.maximum(count, 1)
@@ -102,7 +102,7 @@ def _of_pool(recorded: Recorded, data: DataSet, network: Network) -> Measured:
             ClassRow(name, int(labelled[k]), predicted=int(count[k]), confidence=float(mean[k]) if count[k] else None)
             for k, name in enumerate(data.classes)
         ],
-        uncertain=gallery(data.train, index, prediction, _entropy(prediction.probs)),
+        uncertain=gallery(data.train, index, best, _entropy(prediction.probs).numpy()),
     )
 
 

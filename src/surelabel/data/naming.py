@@ -1,0 +1,26 @@
+"""What somebody calls the samples of their own data."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surelabel.data.folder import FolderSource
+from surelabel.data.part import Part
+from surelabel.data.source import Source
+from surelabel.data.table import TableSource
+
+
+def called(source: Source, index: NDArray[np.int64]) -> Sequence[str | int]:
+    """The files of these samples, or their numbers in the file that they were read from, which need not be the pool's.
+
+    A table's test rows and samples held out are left out of the pool: behind them the two numbers differ.
+    """
+    if isinstance(source, Part):
+        return called(source.whole, source.index[index])
+    if (whole := getattr(source, "whole", None)) is not None:
+        return called(whole, index)
+    if isinstance(source, FolderSource):
+        return [source.paths[place] for place in index.tolist()]
+    numbers: list[int] = (source.numbers[index] if isinstance(source, TableSource) else index).tolist()
+    return numbers
