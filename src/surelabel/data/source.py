@@ -55,7 +55,7 @@ class Streamed(Protocol):
 def expect(source: Source, *indices: NDArray[np.int64]) -> None:
     """Tell a source that can use it what will be asked for next."""
     if isinstance(source, Streamed):
-        for index in indices:
+        for index in filter(len, indices):
             source.expect(index)
 
 
