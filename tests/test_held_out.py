@@ -10,7 +10,8 @@ pytest.importorskip("mapie", reason="the extra `calibration` is not installed")
 
 from surelabel import evaluate, metrics
 from surelabel.cli import main
-from surelabel.config import Evaluation
+from surelabel.config import Evaluation, Network, Run, Views
+from surelabel.data import table
 from surelabel.errors import UserError
 from surelabel.fit import fit, load_network
 from surelabel.held_out import calibrate_run
@@ -144,3 +145,35 @@ def test_the_command_shows_what_changed(folder, tmp_path, capsys):
     assert all(words in said for words in ("temperature", "asked 80.0%", "rest of the test set", "By class"))
     assert main(["predict", str(folder.path), data, "-o", out, "--coverage", "0.8"]) == 2
     assert "--coverage needs --calibrate" in capsys.readouterr().err
+
+
+def test_a_held_out_table_is_encoded_as_the_training_table_was(tmp_path):
+    """By its own mean and deviation, a table of one class would look like one of both."""
+
+    def write(name, kinds, rng):
+        lines = [f"{rng.normal(6 * kind):.5f},{rng.choice(['red', 'blue'])},{kind}" for kind in kinds]
+        (tmp_path / name).write_text("\n".join(["size,colour,kind", *lines]))
+        return str(tmp_path / name)
+
+    rng = np.random.default_rng(0)
+    train = write("train.csv", np.arange(200) % 2, rng)
+    run = Run(data=train, labels=40, steps=60, threads=1, device="cpu", label_column="kind", out=str(tmp_path / "run"),
+              method="supervised", network=Network("mlp-1-16"), views=Views("noise", "noise", "corrupt"),
+              evaluation=Evaluation(every=60))  # fmt: skip
+    folder = fit(run)
+    held = write("held.csv", np.ones(60, int), rng)
+    encoding = folder.table_encoding()
+    source = table.load_labelled(held, encoding, ("0", "1"), "kind")
+    expected = table.load_unlabelled(held, encoding, ("0", "1"))
+    np.testing.assert_array_equal(source.rows, expected.rows)
+    assert source.labels.tolist() == [1] * 60
+    _, report = calibrate_run(folder.path, held, 0.8)
+    assert report.held_out.accuracy > 0.95
+    with pytest.raises(UserError, match="are among the labelled ones"):
+        calibrate_run(folder.path, train, 0.8)
+    with pytest.raises(UserError, match="was trained on a table"):
+        calibrate_run(folder.path, str(tmp_path), 0.8)
+    other = tmp_path / "other.csv"
+    other.write_text((tmp_path / "held.csv").read_text().replace(",1\n", ",2\n"))
+    with pytest.raises(UserError, match="column 'kind' has the class '2', but the run knows only '0', '1'"):
+        calibrate_run(folder.path, str(other), 0.8)

@@ -12,8 +12,10 @@ from surelabel.data.source import DataSet
 from surelabel.errors import UserError, closest
 
 
-def _imagenet(place: Path, pixels: int) -> DataSet:
-    return shards.load(place, size=pixels) if shards.are_in(place) else folder.load(place, size=pixels)
+def _imagenet(place: Path, pixels: int = 224, shape: tuple[int, int, int] | None = None) -> DataSet:
+    if shards.are_in(place):
+        return shards.load(place, size=pixels, shape=shape)
+    return folder.load(place, size=pixels if shape is None else shape[1])
 
 
 # The names that --data takes; each loads from --data-dir.
@@ -27,7 +29,7 @@ NAMED: dict[str, Callable[[str | None], DataSet]] = {
     "cifar100-lt100": lambda where: long_tailed(cifar.load(where or ".", "cifar100"), 100),
     "mnist": lambda where: idx.load(where, "mnist"),
     "fashion-mnist": lambda where: idx.load(where, "fashion-mnist"),
-    "imagenet": lambda where: _imagenet(Path(where or "."), 224),
+    "imagenet": lambda where: _imagenet(Path(where or ".")),
 }
 
 
@@ -45,14 +47,14 @@ def load(
     or a .npz, .npy, .csv or .parquet file.
 
     `label_column` and `of_table` say how to read a table. `label_files` name the classes of a folder's files, and
-    `pixels` is their side; reading a folder, which may take a while, tells its progress. Images of shards become
-    `shape`, where given: (channels, height, width).
+    `pixels` is their side; reading a folder, which may take a while, tells its progress. Images of shards, and
+    ImageNet's, become `shape`, where given: (channels, height, width).
     """
     path = Path(data) if data_dir is None else Path(data_dir, data)
     if label_files and (data in NAMED or not path.is_dir()):
         raise UserError(f"--labels {label_files[0]} names the classes of files in a folder; --data {data} is no folder")
     if data in NAMED:
-        return _imagenet(Path(data_dir or "."), pixels or 224) if data == "imagenet" else NAMED[data](data_dir)
+        return _imagenet(Path(data_dir or "."), pixels or 224, shape) if data == "imagenet" else NAMED[data](data_dir)
     if path.is_dir():
         if shards.are_in(path):
             return shards.load(path, size=pixels, shape=shape)

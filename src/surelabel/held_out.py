@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from surelabel import calibration, datasets
 from surelabel.calibration import Calibration, CalibrationFigures, CalibrationReport
+from surelabel.data import shards, table
 from surelabel.data.folder import load_labelled
 from surelabel.data.naming import called
 from surelabel.data.source import DataSet, Source, skipped_of
@@ -18,7 +19,7 @@ from surelabel.evaluate import known, predict
 from surelabel.features import pictures_of
 from surelabel.fit import data_of, load_network
 from surelabel.network import Network
-from surelabel.predict import as_trained_on, picture_shape, refuse_other_form
+from surelabel.predict import as_trained_on, of_data_set, picture_shape, refuse_no_table, refuse_other_form
 from surelabel.randomness import generator
 from surelabel.runfolder import RunFolder
 from surelabel.types import Task
@@ -76,11 +77,15 @@ def _labelled_source(
     held_out: str, data_dir: str | None, task: Task, folder: RunFolder
 ) -> tuple[Source, NDArray[np.int64]]:
     """Data with labels, in the network's form, and the number that each label's name has in the run."""
-    if held_out not in datasets.NAMED and Path(held_out).is_dir():
-        source: Source = load_labelled(held_out, task.classes, picture_shape(folder))
+    encoding, named = folder.table_encoding(), held_out in datasets.NAMED
+    source: Source
+    if encoding is not None:
+        refuse_no_table(held_out, folder)
+        source = table.load_labelled(held_out, encoding, task.classes, folder.run().label_column)
+    elif not named and Path(held_out).is_dir() and not shards.are_in(Path(held_out)):
+        source = load_labelled(held_out, task.classes, picture_shape(folder))
     else:
-        data = datasets.load(held_out, data_dir if held_out in datasets.NAMED else None)
-        source = data.train if data.test is None else data.test
+        source = of_data_set(held_out, data_dir if named else None, folder)
     source = as_trained_on(source, folder)
     refuse_other_form(source, held_out, folder)
     numbers = {name: number for number, name in enumerate(task.classes)}

@@ -105,15 +105,24 @@ def _source(data: str, data_dir: str | None, folder: RunFolder) -> Source:
     """
     task, encoding = folder.task(), folder.table_encoding()
     if encoding is not None:
-        if not data.lower().endswith(TABLE_FILES):
-            raise UserError(
-                f"{folder.path} was trained on a table: give it a file {' or '.join(TABLE_FILES)}, not {data}"
-            )
+        refuse_no_table(data, folder)
         return load_unlabelled_table(Path(data_dir or ".", data), encoding, task.classes)
     if data not in datasets.NAMED and Path(data).is_dir() and not shards.are_in(Path(data)):
         return as_trained_on(load_unlabelled(data, task.classes, picture_shape(folder)), folder)
-    found = datasets.load(data, data_dir, shape=picture_shape(folder) if len(task.shape) == 3 else None)
-    return as_trained_on(found.train if found.test is None else found.test, folder)
+    return as_trained_on(of_data_set(data, data_dir, folder), folder)
+
+
+def of_data_set(data: str, data_dir: str | None, folder: RunFolder) -> Source:
+    """The test set of some data, or what there is; pictures of shards are brought to the network's shape."""
+    pictures = folder.run().network.trunk != "none" or len(folder.task().shape) == 3
+    found = datasets.load(data, data_dir, shape=picture_shape(folder) if pictures else None)
+    return found.train if found.test is None else found.test
+
+
+def refuse_no_table(data: str, folder: RunFolder) -> None:
+    """Raise where a run on a table is given anything else."""
+    if not data.lower().endswith(TABLE_FILES):
+        raise UserError(f"{folder.path} was trained on a table: give it a file {' or '.join(TABLE_FILES)}, not {data}")
 
 
 def picture_shape(folder: RunFolder) -> tuple[int, int, int]:

@@ -50,10 +50,7 @@ def load(path: str | Path, label_column: str | None = None, settings: Table = Ta
     """A CSV or Parquet file; `docs/tables.md` describes what it may hold."""
     path = Path(path)
     categorical, ignored = _names(settings.categorical), _names(settings.ignored)
-    columns, notes = read_table(
-        path,
-        lambda name: name in (*categorical, label_column) or (label_column is None and name.lower() in LABEL_COLUMNS),
-    )
+    columns, notes = read_table(path, lambda name: name in categorical or _may_be_label(name, label_column))
     try:
         label = _label_column(columns, label_column)
         texts = as_texts(columns.pop(label))
@@ -90,6 +87,32 @@ def load_unlabelled(path: str | Path, encoding: Encoding, classes: Sequence[str]
         return TableSource(columns, None, classes, encoding, notes)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
+
+
+def load_labelled(
+    path: str | Path, encoding: Encoding, classes: Sequence[str], label_column: str | None = None
+) -> TableSource:
+    """The rows of another table with their labels, encoded as the training table was; its test rows if it has any."""
+    path = Path(path)
+    columns, _ = read_table(path, lambda name: name in encoding.texts or _may_be_label(name, label_column))
+    try:
+        label = _label_column(columns, label_column)
+        texts = as_texts(columns.pop(label))
+        in_test = _in_test(columns[SPLIT_COLUMN]) if SPLIT_COLUMN in columns else np.zeros(len(texts), bool)
+        rows = np.flatnonzero(in_test) if in_test.any() else np.arange(len(texts))
+        unknown = sorted(set(texts[rows]) - {"", *classes})
+        if unknown:
+            raise UserError(f"column {label!r} has the class {unknown[0]!r}, but the run knows only {_listed(classes)}")
+        labels = _numbered(texts[rows], tuple(classes), label)
+        part = {name: values[rows] for name, values in columns.items()}
+        return TableSource(part, labels, classes, encoding, numbers=rows)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def _may_be_label(name: str, asked: str | None) -> bool:
+    """Whether a column is to be read as texts because it holds the labels."""
+    return name == asked or (asked is None and name.lower() in LABEL_COLUMNS)
 
 
 def _names(listed: str) -> tuple[str, ...]:
