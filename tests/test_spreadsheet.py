@@ -5,9 +5,9 @@ import pytest
 from surelabel.spreadsheet import shown, write_csv
 
 
-@pytest.mark.parametrize("name", ["=1+1", "+a", "-b", "@c", "\tx", "plain", "1-1"])
+@pytest.mark.parametrize("name", ["=1+1", "+a", "-b", "@c", "\tx", "-1-1", "plain", "1-1", "-1", "+1", "-2.5"])
 def test_a_name_that_a_spreadsheet_would_compute_is_written_as_text(name):
-    assert shown(name) == (name if name in ("plain", "1-1") else f"'{name}")
+    assert shown(name) == (name if name in ("plain", "1-1", "-1", "+1", "-2.5") else f"'{name}")
 
 
 def test_numbers_are_written_as_numbers_and_texts_as_texts(tmp_path):

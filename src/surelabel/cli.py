@@ -182,9 +182,10 @@ def _report(arguments: list[str]) -> int:
         (("--calibrate",), {"metavar": "HELD_OUT", "help": "show what held-out labels say; as in predict"}),
         (("--coverage",), {"type": float, "default": 0.9, "help": "of the sets of classes shown then (default: 0.9)"}),
     ], arguments)  # fmt: skip
-    from surelabel.report import write_report
+    from surelabel.report import refuse, write_report
     from surelabel.sections import sections
 
+    refuse([Path(folder) for folder in options.folders], Path(options.out))
     for note in write_report(
         options.folders, options.out, sections(options.folders, options.calibrate, options.coverage)
     ):

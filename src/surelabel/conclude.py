@@ -1,18 +1,20 @@
 """What a run on somebody's own data leaves beside its weights: predictions, an estimate, and a page to look at."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 
 from surelabel import estimate
 from surelabel.config import Run
 from surelabel.data.naming import called
-from surelabel.data.source import UNLABELLED, DataSet
+from surelabel.data.source import UNLABELLED, DataSet, Images, Source
 from surelabel.display import PLAIN
 from surelabel.duplicates import near_duplicates
 from surelabel.estimate import Estimate
@@ -87,7 +89,7 @@ def warnings(data: DataSet, folder: RunFolder) -> list[str]:
             )
     pictures = features is not None or len(data.train.shape) == 3
     if data.test is not None and pictures and len(data.test) + len(labelled) <= MOST_COMPARED:
-        pairs = near_duplicates(pictures_of(data.train, labelled), pictures_of(data.test, np.arange(len(data.test))))
+        pairs = near_duplicates(_batches(data.train, labelled), _batches(data.test, np.arange(len(data.test))))
         if len(pairs):
             (a,), (b,) = called(data.train, labelled[pairs[:1, 0]]), called(data.test, pairs[:1, 1])
             notes.append(
@@ -95,6 +97,11 @@ def warnings(data: DataSet, folder: RunFolder) -> list[str]:
                 "figures flatter"
             )
     return notes
+
+
+def _batches(source: Source, index: NDArray[np.int64], batch: int = 256) -> Iterator[Images]:
+    """These pictures, some at a time."""
+    return (pictures_of(source, index[start : start + batch]) for start in range(0, len(index), batch))
 
 
 def _part(run: Run, console: Console) -> RunFolder:

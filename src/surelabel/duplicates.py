@@ -1,5 +1,7 @@
 """Pictures that are nearly the same: a test picture that was also learnt from proves nothing."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -12,8 +14,11 @@ ALIKE = 0.995  # correlation of 16 × 16 pictures; scaling, dimming and JPEG at 
 FLAT = 1e-3
 
 
-def near_duplicates(first: Images, second: Images) -> NDArray[np.int64]:
-    """Pairs [n, 2]: each picture of `second` [M, C, H, W] that is like one of `first` [N, C, H, W], and the likest."""
+def near_duplicates(first: Iterable[Images], second: Iterable[Images]) -> NDArray[np.int64]:
+    """Pairs [n, 2]: each picture of `second` [M, C, H, W] that is like one of `first` [N, C, H, W], and the likest.
+
+    Both come in batches: all pictures need not fit in memory.
+    """
     a, b = _outlines(first), _outlines(second)
     if not len(a):
         return np.zeros((0, 2), dtype=np.int64)
@@ -23,11 +28,11 @@ def near_duplicates(first: Images, second: Images) -> NDArray[np.int64]:
     return torch.stack([which[found], found], 1).numpy()
 
 
-def _outlines(images: Images) -> torch.Tensor:
+def _outlines(batches: Iterable[Images]) -> torch.Tensor:
     """Pictures [N, C, H, W] as unit vectors [N, D] whose products are correlations; flat pictures as zeros."""
     parts = []
-    for start in range(0, len(images), 1024):
-        grey = torch.from_numpy(images[start : start + 1024]).float().mean(1, keepdim=True)
+    for images in batches:
+        grey = torch.from_numpy(images).float().mean(1, keepdim=True)
         small = functional.interpolate(grey, (SIDE, SIDE), mode="bilinear", antialias=True).flatten(1)
         centred = small - small.mean(1, keepdim=True)
         length = centred.norm(dim=1, keepdim=True)

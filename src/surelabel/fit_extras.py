@@ -63,8 +63,8 @@ def from_run(given: dict[str, str], extra: dict[str, str]) -> tuple[dict[str, st
     earlier = run.label_files or ((str(inside),) if inside.is_file() else ())
     if not earlier:
         raise UserError(
-            f"{folder} took its labels from sub-folders or arrays, not from a .csv file: add the new labels there, and "
-            "fit again without --from"
+            f"{folder} took its labels from {run.data} itself: --from is for folders of pictures whose classes a .csv "
+            "file names. Add the new labels there, and fit again without --from"
         )
     rest = {key: value for key, value in extra.items() if key != "from"}
     out = next(name for number in count(2) if not Path(name := f"{str(folder).rstrip('/')}-{number}").exists())

@@ -1,10 +1,13 @@
 """CSV files for people, who may open them in a spreadsheet."""
 
 import csv
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from surelabel.files import atomic_write
+
+NUMBER = re.compile(r"[+-]\d+(\.\d*)?")
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[str | int | float]]) -> None:
@@ -16,6 +19,9 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[str | i
 
 
 def shown(text: str | int) -> str:
-    """A text that a spreadsheet will show, not compute: a name may begin with =, and did not come from us."""
+    """A text that a spreadsheet will show, not compute: a name may begin with =, and did not come from us.
+
+    A number stays one: -1 may be a class.
+    """
     text = str(text)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) and not NUMBER.fullmatch(text) else text

@@ -135,6 +135,11 @@ def test_of_too_many_levels_the_most_frequent_are_told_apart():
     assert "100 different texts: the 64 most frequent are told apart" in notes[0]
 
 
+def test_a_value_too_large_to_compute_with_is_refused_by_row():
+    with pytest.raises(UserError, match=r"column 'a' is 1\.79769e\+308 in row 1, too large"):
+        learn({"a": np.array([1.0, np.finfo(float).max, 2.0, np.nan])})
+
+
 def test_infinity_is_refused_by_row():
     with pytest.raises(UserError, match="column 'a' is infinite in row 2"):
         learn({"a": np.array([1, 2, np.inf])})

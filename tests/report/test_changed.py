@@ -4,7 +4,7 @@ import pytest
 
 from surelabel.build import resolve
 from surelabel.config import ALL_METHODS
-from surelabel.recipes import RELEASED, SIZES, recipe
+from surelabel.recipes import RELEASED, SIZES, pictures, recipe
 from surelabel.report.changed import changed
 from surelabel.settings import with_settings
 
@@ -28,3 +28,12 @@ def test_released_settings_are_part_of_the_recipe():
 
 def test_a_data_set_with_one_size_alone():
     assert changed(resolve(recipe("paws", "imagenet", "10%", "paper"))) == ("paper", [])
+
+
+def test_own_photographs_have_a_recipe_too():
+    run = resolve(pictures("bam-uda", "photos"))
+    assert changed(run) == ("pretrained", [])
+
+
+def test_a_run_without_a_recipe_differs_from_none():
+    assert changed(resolve(replace(recipe("paws", "imagenet", "10%"), method="supervised"))) is None

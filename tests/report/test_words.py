@@ -68,3 +68,9 @@ def test_confusions_in_a_sentence():
     assert words.confusions(["cat", "dog"], []) == "No sample was confused."
     said = words.confusions(["cat", "dog"], [(0, 1, 1234, 0.5)]).replace(NO_BREAK, " ")
     assert said == "Most often: cat taken for dog (1,234, 50 % of its class)."
+
+
+def test_figures_that_agree_to_the_last_digit_shown_are_said_to_agree():
+    assert "chance" in words.verdict({"accuracy": 1.0, "confidence": 0.9999}, 1_000_000)
+    assert "chance" in words.verdict({"accuracy": 1.0, "confidence": 0.99}, 20)
+    assert "under-confident by 10.0" in words.verdict({"accuracy": 1.0, "confidence": 0.9}, 1000)

@@ -148,7 +148,15 @@ def _learn_numeric(name: str, values: NDArray[np.float64]) -> Numeric | str:
         return "it has no values"
     if (known == known[0]).all() and not missing.any():
         return f"it is {known[0]:g} everywhere"
-    return Numeric(name, float(np.median(known)), float(known.mean()), float(known.std()) or 1.0, bool(missing.any()))
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, deviation = float(known.mean()), float(known.std()) or 1.0
+    if not np.isfinite([mean, deviation]).all():
+        row = int(np.nanargmax(np.abs(values)))
+        raise UserError(
+            f"column {name!r} is {values[row]:g} in row {row}, too large to compute with: if it means a missing value, "
+            "leave the cell empty"
+        )
+    return Numeric(name, float(np.median(known)), mean, deviation, bool(missing.any()))
 
 
 def _learn_categorical(name: str, texts: NDArray[np.object_], declared: bool, notes: list[str]) -> Categorical | str:

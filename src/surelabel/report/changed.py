@@ -1,12 +1,14 @@
 """Which settings of a run its recipe does not explain."""
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from surelabel import build
 from surelabel.config import Run
 from surelabel.errors import UserError
-from surelabel.recipes import RELEASED, SIZES, recipe
+from surelabel.recipes import RELEASED, SIZES, pictures, recipe
 from surelabel.settings import flatten, with_settings
 
 # What a recipe is chosen by, and what depends on the machine.
@@ -16,16 +18,19 @@ NOT_COMPARED = {
 Difference = tuple[str, Any, Any]  # a setting's name, its value here, its value in the recipe
 
 
-def changed(run: Run) -> tuple[str, list[Difference]]:
-    """The size of the recipe that is nearest to a run, and the settings that differ from it."""
-    found = {size: _differences(run, size) for size in SIZES}
-    return min(((size, rows) for size, rows in found.items() if rows is not None), key=lambda pair: len(pair[1]))
+def changed(run: Run) -> tuple[str, list[Difference]] | None:
+    """The size of the recipe that is nearest to a run, and the settings that differ from it; None without a recipe."""
+    made = {size: partial(recipe, run.method, run.data, run.labels, size) for size in SIZES}
+    if run.network.trunk != "none":
+        made["pretrained"] = partial(pictures, run.method, run.data, run.labels)
+    found = [(size, _differences(run, make)) for size, make in made.items()]
+    return min(((size, rows) for size, rows in found if rows is not None), key=lambda pair: len(pair[1]), default=None)
 
 
-def _differences(run: Run, size: str) -> list[Difference] | None:
-    """The settings that differ from the recipe of this size; None where there is no such recipe."""
+def _differences(run: Run, make: Callable[[], Run]) -> list[Difference] | None:
+    """The settings that differ from a recipe; None where there is no such recipe."""
     try:
-        made = recipe(run.method, run.data, run.labels, size)
+        made = make()
     except UserError:
         return None
     if run.fidelity == "released":

@@ -50,9 +50,8 @@ def write_report(paths: Sequence[str | Path], out: str | Path, sections: Sequenc
 def render(paths: list[Path], sections: Sequence[Section], out: Path) -> tuple[str, list[str]]:
     """The page as text, and its notes."""
     environment = _environment()
-    _refuse(paths, sections, out)
+    refuse(paths, out, sections)
     names = distinct_names(paths)
-    # All that may be refused comes before the first prediction.
     recorded = [read_recorded(path) for path in paths]
     made = [(section, environment.from_string(section.template).render(section.values)) for section in sections]
     from surelabel.report.compare import COLUMNS, beside, comparison, overlaid, same_data
@@ -106,10 +105,14 @@ def _environment() -> "Environment":
     return environment
 
 
-def _refuse(paths: list[Path], sections: Sequence[Section], out: Path) -> None:
-    """Raise on what would only come to light after minutes of predicting."""
+def refuse(paths: Sequence[Path], out: Path, sections: Sequence[Section] = ()) -> None:
+    """Raise on what would only come to light after minutes of predicting: runs, packages and names."""
+    _environment()
     if not paths:
         raise UserError("name at least one run folder to report on")
+    distinct_names(list(paths))
+    for path in paths:
+        read_recorded(path)
     if out.is_dir():
         raise UserError(f"{out} is a folder: name the HTML file to write, such as {out / 'report.html'}")
     shown = {path.resolve() for path in paths}

@@ -125,7 +125,7 @@ class RunView:
         return flatten(asdict(self.recorded.run))
 
     @property
-    def changed(self) -> tuple[str, list[Difference]]:
+    def changed(self) -> tuple[str, list[Difference]] | None:
         return changed(self.recorded.run)
 
 

@@ -51,7 +51,9 @@ def verdict(figures: Figures, samples: int | None) -> str:
     accuracy, confidence = figures["accuracy"], figures["confidence"]
     gap = confidence - accuracy
     means = f"On average it says {percent(confidence, 0)}, and it is right {percent(accuracy, 0)} of the time"
-    if samples and abs(gap) <= 2 * math.sqrt(accuracy * (1 - accuracy) / samples):
+    # Where all are right, their share does not vary, but what was said of them may be less than certain.
+    spread = max(accuracy * (1 - accuracy), confidence * (1 - confidence))
+    if samples and abs(gap) <= max(2 * math.sqrt(spread / samples), 0.0005):
         return f"{means}: no further apart than chance alone makes them on {count(samples)} samples."
     return f"{means}: {'over' if gap > 0 else 'under'}-confident by {abs(100 * gap):.1f} points."
 
