@@ -118,6 +118,22 @@ def test_texts_are_classes_and_what_is_none_is_unlabelled(iris, marker):
     assert model.score(X, names[y]) > 0.8
 
 
+def test_nan_may_mean_unlabelled(iris):
+    X, y, some = iris
+    labels = np.where(some == -1, np.nan, y)
+    model = SureLabelClassifier(steps=STEPS, unlabelled=np.nan).fit(X, labels)
+    assert model.classes_.tolist() == [0.0, 1.0, 2.0]
+    assert model.score(X, labels) > 0.8
+    with pytest.raises(ValueError, match="NaN"):
+        SureLabelClassifier(steps=STEPS).fit(X, labels)
+
+
+def test_every_setting_that_is_given_counts(iris):
+    X, _, some = iris
+    model = SureLabelClassifier(steps=4, settings={"evaluation.every": 2, "optimizer.lr": 0.01}).fit(X, some)
+    assert (model.run_.evaluation.every, model.run_.optimizer.lr) == (2, 0.01)
+
+
 def test_a_data_frame_keeps_its_categories_and_missing_values(iris):
     X, y, some = iris
     frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])

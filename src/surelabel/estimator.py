@@ -149,6 +149,8 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if y.dtype.kind in "OUT":
             # numpy makes the text "-1" of a -1 among texts.
             return np.array([_is_nothing(value) or str(value) == str(self.unlabelled) for value in y.tolist()])
+        if y.dtype.kind == "f" and _is_nan(self.unlabelled):
+            return np.isnan(y)
         return np.broadcast_to(y == self.unlabelled, y.shape)
 
     def _run(self, shape: tuple[int, ...]) -> Run:
@@ -164,9 +166,9 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         run = replace(run, seed=_seed(self.random_state), device=self.device, threads=torch.get_num_threads())
         if self.steps is not None:
             run = replace(run, steps=self.steps)
-        run = with_settings(run, dict(self.settings)) if self.settings else validate(run)
         # There is no test set to look at on the way.
-        return build.resolve(replace(run, evaluation=replace(run.evaluation, every=run.steps)))
+        run = replace(run, evaluation=replace(run.evaluation, every=run.steps))
+        return build.resolve(with_settings(run, dict(self.settings)) if self.settings else validate(run))
 
     def _trained(self, own: Own) -> Network:
         """The network after the run, which leaves nothing behind but the folder that was asked for."""
@@ -219,7 +221,11 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _is_nothing(value: object) -> bool:
-    return value is None or value == "" or (isinstance(value, float) and isnan(value))
+    return value is None or value == "" or _is_nan(value)
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and isnan(value)
 
 
 def _has_deviation(method: str) -> bool:
