@@ -118,6 +118,7 @@ def test_texts_are_classes_and_what_is_none_is_unlabelled(iris, marker):
     assert model.score(X, names[y]) > 0.8
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # of scikit-learn, on its way to the error
 def test_nan_may_mean_unlabelled(iris):
     X, y, some = iris
     labels = np.where(some == -1, np.nan, y)

@@ -218,7 +218,7 @@ def _laptop_paws(method: str, data: str, labels: int | str) -> Run:
         head=Head(kl_warmup=1 / 12),
     )
     if data == "imagenet":  # a part of it, in small pictures: a laptop holds and sees no more
-        return replace(run, pixels=64, paws=replace(run.paws, view="imagenet", classes=10))
+        return replace(run, steps=300, pixels=64, paws=replace(run.paws, view="imagenet", classes=10))
     if data == "phc":
         optimizer = replace(run.optimizer, lr=0.3)
         return replace(run, paws=_periodic_paws(replace(run.paws, unlabelled=64, per_class=8)), optimizer=optimizer)
