@@ -8,7 +8,6 @@ import json
 import os
 import time
 import zlib
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surelabel.data.image_files import Header, decode, read_header
+from surelabel.data.picture_form import common_form
 from surelabel.data.reading import Progress, attempt
 from surelabel.errors import UserError
 from surelabel.files import atomic_write
 
-VERSION = 1  # of the stored form; a change of `decode` needs a new one
-MIXED_SIZE = 32
+VERSION = 2  # of the stored form; a change of `decode` or `common_form` needs a new one
 MOST_BYTES = 2**33
 LOOKED_AT = 64  # stored pictures that are compared with their checksums when they are opened
 ORPHANED = 86_400  # seconds after which pixels that no list names belong to no reading that still goes on
@@ -106,18 +105,6 @@ def _header(path: Path, old: Picture | None) -> Header:
     if old is not None and old.height and (old.size, old.changed) == _stamp(path):
         return Header(old.height, old.width, old.grey)
     return read_header(path)
-
-
-def common_form(headers: list[Header], size: int | None) -> Header:
-    """The height, width and channels that all images are brought to: `size`, else what at least half have, else 32."""
-    if not headers:
-        return Header(MIXED_SIZE, MIXED_SIZE, grey=True)
-    (height, width), count = Counter((header.height, header.width) for header in headers).most_common(1)[0]
-    if size is not None:
-        height = width = size
-    elif 2 * count < len(headers):
-        height = width = MIXED_SIZE
-    return Header(height, width, grey=all(header.grey for header in headers))
 
 
 def cache_folder() -> Path:
@@ -218,7 +205,7 @@ def _fill(
 
 
 def _store(place: Path, pixels: Path, found: Pictures) -> None:
-    """Name the pixels in the list, which makes them count; those of the earlier list go."""
+    """Name the pixels in the list, which makes them count; those of the earlier list go, and those of killed readings."""
     if isinstance(found.images, np.memmap):
         found.images.flush()
     earlier = _pixels_of(place)
@@ -233,11 +220,9 @@ def _store(place: Path, pixels: Path, found: Pictures) -> None:
             json.dump(listed | {key: getattr(found, key) for key in ("skipped", "state", "passing")}, file)
     except UserError:  # no room for the list: the pictures stay mapped for this run, and are made anew the next time
         earlier = pixels
-    if earlier is not None:
-        earlier.unlink(missing_ok=True)
     for other in place.parent.glob(f"{place.stem}-*.pixels"):
         with suppress(OSError):
-            if other != pixels and time.time() - other.stat().st_mtime > ORPHANED:
+            if other == earlier or (other != pixels and time.time() - other.stat().st_mtime > ORPHANED):
                 other.unlink()
 
 
