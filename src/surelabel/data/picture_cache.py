@@ -205,7 +205,7 @@ def _fill(
 
 
 def _store(place: Path, pixels: Path, found: Pictures) -> None:
-    """Name the pixels in the list, which makes them count; those of the earlier list go, and those of killed readings."""
+    """Name the pixels in the list, which makes them count; those of the earlier list, or of a killed reading, go."""
     if isinstance(found.images, np.memmap):
         found.images.flush()
     earlier = _pixels_of(place)
