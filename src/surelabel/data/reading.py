@@ -22,6 +22,7 @@ def attempt(
     files: Sequence[str],
     progress: Progress | None = None,
     passing: list[str] | None = None,
+    group: int = GROUP,
 ) -> tuple[dict[str, Result], dict[str, str]]:
     """The result of each file, and the reason for each that had none. Pillow frees the interpreter while it decodes.
 
@@ -31,10 +32,10 @@ def attempt(
     results: dict[str, Result] = {}
     skipped: dict[str, str] = {}
     # By the hundred: handing over one small image to a thread takes longer than decoding it.
-    groups = [files[start : start + GROUP] for start in range(0, len(files), GROUP)]
+    groups = [files[start : start + group] for start in range(0, len(files), group)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for group in pool.map(lambda group: [_one(job, folder, file, noted) for file in group], groups):
-            for file, result, reason in group:
+        for done in pool.map(lambda some: [_one(job, folder, file, noted) for file in some], groups):
+            for file, result, reason in done:
                 if reason is not None:
                     skipped[printable(file)] = reason
                 elif result is not None:

@@ -92,8 +92,7 @@ def _take(file: IO[bytes], key: str, part: _Parts, found: ShardSamples, path: Pa
     assert image is not None
     label = _label(file, image, part, f"{path}, {key}")
     try:
-        if image.size > MOST_IMAGE_BYTES:
-            raise ValueError(f"{image.size:,} bytes are more than {MOST_IMAGE_BYTES:,}")
+        refuse_too_large(image.size)
         header = read_header(io.BufferedReader(_Window(file, image.offset, image.size)))
     except UnidentifiedImageError:
         found.skipped[image.name] = "not an image of a known format"
@@ -106,6 +105,11 @@ def _take(file: IO[bytes], key: str, part: _Parts, found: ShardSamples, path: Pa
     found.labels.append(label)
     found.forms[header.height, header.width] += 1
     found.grey &= header.grey
+
+
+def refuse_too_large(size: int) -> None:
+    if size > MOST_IMAGE_BYTES:
+        raise ValueError(f"{size:,} bytes are more than {MOST_IMAGE_BYTES:,}")
 
 
 def _label(file: IO[bytes], image: Member, part: _Parts, where: str) -> Label:
