@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from surelabel.data import table_files
 from surelabel.data.table_files import read_table
 from surelabel.errors import UserError
 
@@ -34,6 +35,15 @@ def test_a_text_far_down_in_a_large_file_makes_the_column_texts(tmp_path):
     rows = "\n".join(["1234567890"] * 200_000)
     columns, _ = read(csv(tmp_path, f"a\n{rows}\nword\n"))
     assert columns["a"][-1] == "word"
+
+
+@pytest.mark.parametrize(("name", "cell"), [("x" * 100, "1"), ("x", "-1.2345678901234567e-100")])
+def test_a_header_and_rows_beyond_a_block_of_the_reader_are_read(tmp_path, monkeypatch, name, cell):
+    monkeypatch.setattr(table_files, "BLOCK", 64)
+    names = [f"{name}{number}" for number in range(50)]
+    columns, _ = read(csv(tmp_path, f"{','.join(names)}\n" + f"{','.join([cell] * len(names))}\n" * 2))
+    assert list(columns) == names
+    np.testing.assert_array_equal(columns[names[-1]], [float(cell)] * 2)
 
 
 @pytest.mark.parametrize(

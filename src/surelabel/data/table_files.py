@@ -8,8 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from surelabel.data.separators import refuse_other_separators
 from surelabel.data.table_columns import MISSING, Column, Columns, column
 from surelabel.errors import UserError
+
+BLOCK = 2**20  # bytes that pyarrow reads at once
+NUMBER = 32  # bytes that a number takes, with the comma, when it is written out
 
 
 def read_table(path: Path, as_written: Callable[[str], bool]) -> tuple[Columns, tuple[str, ...]]:
@@ -45,8 +49,11 @@ def _csv(path: Path) -> Any:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             names = next(csv.reader(stream, strict=True), [])
         _refuse_names(path, names)
+        header = 4 * len(",".join(names).encode())  # at most, with quotation marks
         return arrow.read_csv(
             path,
+            # The header must lie in the first block, and a row in two neighbouring ones.
+            read_options=arrow.ReadOptions(block_size=max(BLOCK, header, NUMBER * len(names))),
             parse_options=arrow.ParseOptions(newlines_in_values=True),
             # Texts first: pyarrow's own guess looks at the beginning of a large file alone.
             convert_options=arrow.ConvertOptions(column_types=dict.fromkeys(names, string())),
@@ -69,8 +76,7 @@ def _parquet(path: Path) -> Any:
 def _refuse_names(path: Path, names: list[str]) -> None:
     if not names:
         raise UserError(f"{path} is empty: its first line must name the columns")
-    if len(names) == 1 and (";" in names[0] or "\t" in names[0]):
-        raise UserError(f"{path} seems to separate its columns by ; or tabs: write it with commas")
+    refuse_other_separators(path, names)
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise UserError(f"{path} has more than one column named {twice[0]!r}: give each a name of its own")
