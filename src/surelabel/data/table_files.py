@@ -1,6 +1,8 @@
 """Tables in CSV and Parquet files, read by pyarrow."""
 
 import csv
+import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -32,7 +34,11 @@ def read_table(path: Path, as_written: Callable[[str], bool]) -> tuple[Columns, 
         raise UserError(f"{path} has no rows" + (" below its header" if path.suffix.lower() == ".csv" else ""))
     columns: Columns = {}
     notes: list[str] = []
+    index = _index(table) if path.suffix.lower() != ".csv" else set()
     for name in table.column_names:
+        if name in index and not as_written(name):
+            notes.append(f"column {name!r} is left out: it is the index of a pandas frame, no column of it")
+            continue
         made = _column(table[name], as_written(name))
         if made is None:
             notes.append(f"column {name!r} is left out: it holds {table[name].type}, neither numbers nor texts")
@@ -71,6 +77,16 @@ def _parquet(path: Path) -> Any:
         raise UserError(f"{path} cannot be read as a Parquet file: {error}") from error
     _refuse_names(path, table.column_names)
     return table
+
+
+def _index(table: Any) -> set[str]:
+    """The columns that pandas stored its index in; of a frame that was sorted by class, it betrays the class."""
+    names = {name for name in table.column_names if re.fullmatch(r"__index_level_\d+__", name)}
+    try:
+        listed = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+        return names | {name for name in listed if isinstance(name, str)}  # that of a plain count is a dictionary
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return names
 
 
 def _refuse_names(path: Path, names: list[str]) -> None:
