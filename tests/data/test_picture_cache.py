@@ -10,6 +10,7 @@ from PIL import Image
 from surelabel.data import folder, picture_cache
 from surelabel.data.image_files import Header
 from surelabel.data.picture_cache import decoded
+from surelabel.errors import UserError
 
 
 @pytest.fixture(autouse=True)
@@ -221,3 +222,16 @@ def test_of_files_that_are_as_before_not_even_the_header_is_read(pictures, monke
     monkeypatch.setattr(picture_cache, "read_header", lambda path: read.append(path.name) or original(path))
     np.testing.assert_array_equal(look(pictures), as_pillow_reads_them(pictures))
     assert read == ["000.png"]
+
+
+def test_without_room_for_a_new_list_the_earlier_one_keeps_its_pixels(pictures, cache, monkeypatch):
+    def full(path):
+        raise UserError(f"cannot write {path}: No space left on device")
+
+    look(pictures)
+    (pixels,) = cache.glob("*.pixels")
+    os.utime(pixels, (0, 0))
+    (pictures / "000.png").unlink()
+    monkeypatch.setattr(picture_cache, "atomic_write", full)
+    np.testing.assert_array_equal(look(pictures), as_pillow_reads_them(pictures))
+    assert list(cache.glob("*.pixels")) == [pixels]

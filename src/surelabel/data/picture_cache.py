@@ -219,7 +219,8 @@ def _store(place: Path, pixels: Path, found: Pictures) -> None:
             }
             json.dump(listed | {key: getattr(found, key) for key in ("skipped", "state", "passing")}, file)
     except UserError:  # no room for the list: the pictures stay mapped for this run, and are made anew the next time
-        earlier = pixels
+        pixels.unlink(missing_ok=True)
+        return
     for other in place.parent.glob(f"{place.stem}-*.pixels"):
         with suppress(OSError):
             if other == earlier or (other != pixels and time.time() - other.stat().st_mtime > ORPHANED):
@@ -244,7 +245,7 @@ def _read(place: Path) -> Pictures | None:
             return None
         images = np.memmap(pixels, np.uint8, "r", shape=shape)
         files = {name: Picture(*entry) for name, entry in listed["files"].items()}
-        form, state, passing = Header(*listed["form"]), str(listed["state"]), tuple(listed.get("passing", ()))
+        form, state, passing = Header(*listed["form"]), str(listed["state"]), tuple(map(str, listed["passing"]))
         found = Pictures(images, files, listed["skipped"], form, state, passing)
         entries = list(files.values())
         looked_at = entries[:: max(1, len(entries) // LOOKED_AT)]

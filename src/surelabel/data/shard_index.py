@@ -23,7 +23,7 @@ from surelabel.errors import UserError
 from surelabel.files import atomic_write
 
 NAME = ".surelabel-index"
-FORM = b"surelabel shard index 1\n"
+FORM = b"surelabel shard index 2\n"  # a change of `read_samples` needs a new number
 COLUMNS = 4  # shard, offset, size, class
 CLASSES = "classes.json"
 MOST_HEAD_BYTES = 2**28
