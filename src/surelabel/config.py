@@ -299,7 +299,8 @@ class Run:
         labels: how many labels to use: a number, a percentage of each class such as 10%, or all; or, for a folder of
             images, a .csv file that names files and their classes, or several with commas between; or a .txt file that
             lists the files of classes known otherwise, a name a line
-        pixels: of a folder of pictures: the side that they are scaled and cut to; that of most of them when not given
+        pixels: of a folder of pictures: the side that they are scaled and cut to; when not given, that of most of
+            them, at most 256
         holdout: labelled samples to keep aside and test on: a percentage of each class such as 20%, or a part: 2/5
         fidelity: where the paper and its released code differ, which to follow; each point is also a setting of its own
         seed: of everything that is random

@@ -58,3 +58,18 @@ def test_a_folder_that_may_not_be_read_is_named(tmp_path, monkeypatch, inner):
     monkeypatch.setattr(os, "listdir", refusing(os.listdir))
     with pytest.raises(UserError, match=r"cannot read the folder .*: Permission denied"):
         read_layout(tmp_path)
+
+
+@pytest.mark.parametrize("part", ["test", "val", "valid", "validation"])
+def test_a_test_set_beside_the_classes_does_not_become_a_class_in_silence(tmp_path, part):
+    touch(tmp_path, "cat/1.png", "dog/2.png", f"{part}/cat/3.png", f"{part}/dog/4.png")
+    with pytest.raises(UserError, match=rf"would be a class named {part}, .*\(cat, dog\)\. .* into .*train") as caught:
+        read_layout(tmp_path)
+    assert ("rename it to test" in str(caught.value)) == (part != "test")
+    (tmp_path / "labels.csv").write_text("path,label\ncat/1.png,cat\n")
+    assert read_layout(tmp_path).classes == ("cat",)
+
+
+def test_a_class_may_be_called_test(tmp_path):
+    touch(tmp_path, "test/1.png", "test/near/2.png", "control/3.png", "control/near/4.png")
+    assert read_layout(tmp_path).classes == ("control", "test")

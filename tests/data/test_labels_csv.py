@@ -1,5 +1,6 @@
 import csv
 import io
+import re
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 
 from surelabel.data.labels_csv import read_labels_csv
 from surelabel.errors import UserError
+from surelabel.spreadsheet import shown
 
 FILES = {"a.png", "b.png", "inner/ä ö, ü.png", "d.png", "e.png", "f.png", "g.png"}
 
@@ -33,8 +35,17 @@ def test_every_header_encoding_and_newline(tmp_path, header, encoding, newline):
 def test_what_pythons_writer_writes_is_read_back(tmp_path, classes):
     classes = {file: name.encode("utf-8", "ignore").decode() or "x" for file, name in classes.items()}
     buffer = io.StringIO()
-    csv.writer(buffer).writerows([("path", "label"), *classes.items()])
-    assert read_labels_csv(write(tmp_path, buffer.getvalue()), FILES) == classes
+    csv.writer(buffer).writerows([("path", "label"), *((file, shown(name)) for file, name in classes.items())])
+    read = {file: re.sub(r"^'(?=[=+@\t\r-])", "", name) for file, name in classes.items()}
+    assert read_labels_csv(write(tmp_path, buffer.getvalue()), FILES) == read
+
+
+@pytest.mark.parametrize(
+    ("written", "label"),
+    [("'=SUM", "=SUM"), ("'-1.5", "-1.5"), ("'+a", "+a"), ("'@b", "@b"), ("'n' Roll", "'n' Roll"), ("'", "'")],
+)
+def test_a_class_loses_the_apostrophe_that_keeps_a_spreadsheet_from_computing_it(tmp_path, written, label):
+    assert read_labels_csv(write(tmp_path, f"path,label\na.png,{written}\n"), FILES) == {"a.png": label}
 
 
 @pytest.mark.parametrize(
@@ -42,6 +53,7 @@ def test_what_pythons_writer_writes_is_read_back(tmp_path, classes):
     [
         ("", r"exactly one column path or file or image or sample, .*\(empty\)"),
         ("a.png,cat\n", "first line is: a.png, cat"),
+        ("path;label\na.png;cat\n", "by ; or tabs: write it with commas"),
         ("path,kind\na.png,cat\n", "exactly one column label or class"),
         ("path,file,label\na.png,a.png,cat\n", "exactly one column path or file or image or sample"),
         ("path,label\n", "names no class of any file"),

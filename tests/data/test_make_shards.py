@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from surelabel.cli import main
-from surelabel.data import folder, make_shards, shards
+from surelabel.data import folder, make_shards, shard_samples, shards
 from surelabel.errors import UserError
 from tests.data.test_folder import picture, write
 
@@ -126,3 +126,32 @@ def test_what_cannot_be_done_is_said_before_anything_is_written(pictures, tmp_pa
         assert message in capsys.readouterr().err
     assert main(["data", "make-shards", str(tmp_path / "absent"), "-o", str(tmp_path / "out")]) == 2
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("most_files", "most_bytes"), [(4, 2**30), (100, 300_000)])
+def test_only_a_few_images_are_held_in_memory_at_once(pictures, tmp_path, monkeypatch, most_files, most_bytes):
+    make(pictures, tmp_path / "whole", size_mb=64)
+    held, attempt = [], make_shards.attempt
+
+    def counted(job, place, files, **more):
+        contents, skipped = attempt(job, place, files, **more)
+        held.append((len(contents), sum(map(len, contents.values()))))
+        return contents, skipped
+
+    monkeypatch.setattr(make_shards, "attempt", counted)
+    monkeypatch.setattr(make_shards, "HELD_FILES", most_files)
+    monkeypatch.setattr(make_shards, "HELD_BYTES", most_bytes)
+    make(pictures, tmp_path / "out", size_mb=64)
+    assert sum(files for files, _ in held) == 36
+    assert all(files <= most_files and size < most_bytes + 130_000 for files, size in held)
+    for name in ("train-000000.tar", "test-000000.tar"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_an_image_too_large_for_a_shard_is_left_out_with_the_reason(tmp_path, monkeypatch):
+    monkeypatch.setattr(shard_samples, "MOST_IMAGE_BYTES", 5000)
+    write(tmp_path / "in", {f"cat/{n}.png": picture(n) for n in range(3)} | {"cat/large.png": picture(3, (90, 90))})
+    size = (tmp_path / "in/cat/large.png").stat().st_size
+    counts, skipped = make(tmp_path / "in", tmp_path / "out")
+    assert counts == {"train": 3}
+    assert skipped == (("cat/large.png", f"{size:,} bytes are more than 5,000"),)

@@ -1,6 +1,7 @@
 import json
 import os
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from PIL import Image
 from surelabel.data import folder, picture_cache
 from surelabel.data.image_files import Header
 from surelabel.data.picture_cache import decoded
+from surelabel.errors import UserError
 
 
 @pytest.fixture(autouse=True)
@@ -151,3 +153,85 @@ def test_a_file_that_was_mended_is_read(pictures):
     assert "new.png" in decoded(pictures, names(pictures)).skipped
     Image.new("RGB", (5, 6), "blue").save(pictures / "new.png")
     assert "new.png" in decoded(pictures, names(pictures)).files
+
+
+@pytest.mark.parametrize("step", ["read_header", "decode"])
+@pytest.mark.parametrize(
+    ("error", "tried_again"),
+    [
+        (PermissionError(13, "Permission denied"), True),
+        (MemoryError(), True),
+        (OSError("image file is truncated"), False),
+    ],
+)
+def test_a_file_whose_reading_failed_for_a_passing_reason_is_tried_again(
+    pictures, monkeypatch, step, error, tried_again
+):
+    original = getattr(picture_cache, step)
+
+    def failing(path, *form):
+        if path.name == "007.png":
+            raise error
+        return original(path, *form)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(picture_cache, step, failing)
+        assert list(decoded(pictures, names(pictures)).skipped) == ["007.png"]
+    assert ("007.png" in decoded(pictures, names(pictures)).files) == tried_again
+
+
+def test_while_the_reason_lasts_the_cache_is_not_written_anew(pictures, cache):
+    (pictures / "nowhere.png").symlink_to(pictures / "absent")
+    found = []
+    for _ in range(2):
+        assert list(decoded(pictures, names(pictures)).skipped) == ["nowhere.png"]
+        found.append(list(cache.glob("*.pixels")))
+    assert found[0] == found[1]
+
+
+def test_an_interrupted_reading_leaves_nothing(pictures, cache, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(picture_cache, "decode", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            look(pictures)
+    assert not list(cache.iterdir())
+
+
+def test_what_a_killed_reading_has_left_goes_after_a_day(pictures, cache):
+    look(pictures)
+    (listed,) = cache.glob("*.json")
+    old, young, other = (cache / f"{name}.pixels" for name in (f"{listed.stem}-1", f"{listed.stem}-2", "pictures-x-1"))
+    for path in (old, young, other):
+        path.touch()
+    two_days_ago = time.time() - 2 * 86_400
+    for path in (old, other):
+        os.utime(path, (two_days_ago, two_days_ago))
+    (pictures / "000.png").unlink()
+    look(pictures)
+    assert (old.exists(), young.exists(), other.exists()) == (False, True, True)
+    assert len(list(cache.glob("*.pixels"))) == 3
+
+
+def test_of_files_that_are_as_before_not_even_the_header_is_read(pictures, monkeypatch):
+    look(pictures)
+    os.utime(pictures / "000.png")
+    read, original = [], picture_cache.read_header
+    monkeypatch.setattr(picture_cache, "read_header", lambda path: read.append(path.name) or original(path))
+    np.testing.assert_array_equal(look(pictures), as_pillow_reads_them(pictures))
+    assert read == ["000.png"]
+
+
+def test_without_room_for_a_new_list_the_earlier_one_keeps_its_pixels(pictures, cache, monkeypatch):
+    def full(path):
+        raise UserError(f"cannot write {path}: No space left on device")
+
+    look(pictures)
+    (pixels,) = cache.glob("*.pixels")
+    os.utime(pixels, (0, 0))
+    (pictures / "000.png").unlink()
+    monkeypatch.setattr(picture_cache, "atomic_write", full)
+    np.testing.assert_array_equal(look(pictures), as_pillow_reads_them(pictures))
+    assert list(cache.glob("*.pixels")) == [pixels]

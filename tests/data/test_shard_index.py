@@ -14,7 +14,7 @@ from tests.data.test_tar_members import tar
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SURELABEL_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
@@ -117,9 +117,27 @@ def test_a_folder_that_cannot_be_written_has_its_index_in_the_cache(tmp_path, ca
     monkeypatch.setattr(shard_index, "atomic_write", read_only)
     index(folder)
     assert not (folder / NAME).exists()
-    assert len(list((cache / "surelabel" / "shards").iterdir())) == 1
+    assert len(list((cache / "shards").iterdir())) == 1
     monkeypatch.setattr(shard_index, "read_samples", lambda path: pytest.fail("read again"))
     index(folder)
+
+
+def test_a_user_without_a_home_keeps_the_index_beside_the_shards_or_learns_why_not(tmp_path, monkeypatch):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    def read_only(path, mode):
+        raise UserError(f"cannot write {path}: Read-only file system")
+
+    monkeypatch.delenv("SURELABEL_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr("pathlib.Path.home", homeless)
+    folder = write(tmp_path / "s", TWO, ["cat", "dog"])
+    assert index(folder).head.counts["train"] == 4
+    (folder / NAME).unlink()
+    monkeypatch.setattr(shard_index, "atomic_write", read_only)
+    with pytest.raises(UserError, match=r"cannot write .*\.surelabel-index: Read-only"):
+        index(folder)
 
 
 def one(label):

@@ -31,6 +31,8 @@ def samples(tmp_path, contents, kinds=()):
         ({"0.png": png(), "0.cls": b"-1"}, None),
         ({"0.png": png(), "0.json": b'{"label": 3, "file": "x"}'}, 3),
         ({"0.png": png(), "0.json": b'{"class": "dog"}'}, "dog"),
+        ({"0.png": png(), "0.json": b'{"label": "-1"}'}, None),
+        ({"cat/0.png": png(), "cat/0.json": b'{"label": -1}'}, None),
         ({"0.png": png(), "0.json": b'{"caption": "a dog"}'}, None),
         ({"0.png": png(), "0.json": b'{"label": 3}', "0.cls": b"4"}, 4),
         ({"cat/0.png": png()}, "cat"),
@@ -64,6 +66,7 @@ def test_what_cannot_be_used_is_told_with_the_reason(tmp_path, monkeypatch):
         "words.jpg": b"words",
         "large.png": bytes(1001),
         "alone.txt": b"",
+        "IMG.2020.JPG": png(),
         "\udcff.png": png(),
     }
     kinds = [("link.png", tarfile.SYMTYPE, "/etc/passwd"), ("device.png", tarfile.BLKTYPE, "")]
@@ -76,6 +79,7 @@ def test_what_cannot_be_used_is_told_with_the_reason(tmp_path, monkeypatch):
         "words.jpg": "not an image of a known format",
         "large.png": "1,001 bytes are more than 1,000",
         "alone.txt": "no image has this name",
+        "IMG.2020.jpg": "all after the first dot (.2020.jpg) is taken for the suffix: leave one dot in the name",
         "\\udcff.png": "the name of the file is not UTF-8",
         "link.png": "a link",
         "device.png": "neither a file nor a folder",

@@ -3,10 +3,12 @@ import decimal
 import sys
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from surelabel.data import table_files
 from surelabel.data.table_files import read_table
 from surelabel.errors import UserError
 
@@ -34,6 +36,15 @@ def test_a_text_far_down_in_a_large_file_makes_the_column_texts(tmp_path):
     rows = "\n".join(["1234567890"] * 200_000)
     columns, _ = read(csv(tmp_path, f"a\n{rows}\nword\n"))
     assert columns["a"][-1] == "word"
+
+
+@pytest.mark.parametrize(("name", "cell"), [("x" * 100, "1"), ("x", "-1.2345678901234567e-100")])
+def test_a_header_and_rows_beyond_a_block_of_the_reader_are_read(tmp_path, monkeypatch, name, cell):
+    monkeypatch.setattr(table_files, "BLOCK", 64)
+    names = [f"{name}{number}" for number in range(50)]
+    columns, _ = read(csv(tmp_path, f"{','.join(names)}\n" + f"{','.join([cell] * len(names))}\n" * 2))
+    assert list(columns) == names
+    np.testing.assert_array_equal(columns[names[-1]], [float(cell)] * 2)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +83,32 @@ def test_parquet_gives_numbers_and_texts_and_says_what_it_leaves_out(tmp_path):
     assert columns["flag"].tolist() == ["True", "", "False"]
     assert columns["word"].tolist() == ["a", "", "b"]
     assert notes == ("column 'day' is left out: it holds date32[day], neither numbers nor texts",)
+
+
+@pytest.mark.parametrize("name", [None, "id"])
+def test_the_index_of_a_pandas_frame_is_left_out_and_said(tmp_path, name):
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": ["u", "v", "w"]}, index=pd.Index([2, 0, 1], name=name))
+    frame.to_parquet(tmp_path / "t.parquet")
+    stored = name or "__index_level_0__"
+    assert stored in parquet.read_schema(tmp_path / "t.parquet").names
+    columns, notes = read(tmp_path / "t.parquet")
+    assert list(columns) == ["a", "y"]
+    assert notes == (f"column {stored!r} is left out: it is the index of a pandas frame, no column of it",)
+    assert stored in read(tmp_path / "t.parquet", stored)[0]  # asked for by name
+
+
+def test_of_several_indices_none_is_a_column(tmp_path):
+    levels = pd.MultiIndex.from_arrays([[1, 2], ["p", "q"]], names=["shop", None])
+    pd.DataFrame({"a": [1.0, 2.0]}, index=levels).to_parquet(tmp_path / "t.parquet")
+    assert list(read(tmp_path / "t.parquet")[0]) == ["a"]
+
+
+@pytest.mark.parametrize("metadata", [None, b"[1", b"[1]", b'{"index_columns": 3}', b"{}"])
+def test_an_index_is_known_by_its_name_where_nothing_sound_says_so(tmp_path, metadata):
+    table = pa.table({"a": [1, 2], "__index_level_1__": [3, 4], "__index_level_x__": [5, 6]})
+    table = table.replace_schema_metadata(None if metadata is None else {b"pandas": metadata})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    assert list(read(tmp_path / "t.parquet")[0]) == ["a", "__index_level_x__"]
 
 
 def test_a_damaged_or_missing_file_is_refused(tmp_path):

@@ -41,6 +41,7 @@ def read_layout(folder: Path, label_files: Sequence[Path] = ()) -> FolderLayout:
                 by_folder[name] = top
     parts = {part: sorted(files) for part, files in parts.items()}
     if not tables:
+        _refuse_part_as_class(folder, roots)
         # An empty folder counts as a class, so that it is not passed over in silence.
         found = {name for root in roots["train"] for name in _class_folders(root)}
         return FolderLayout(parts, by_folder, tuple(sorted(found)))
@@ -64,6 +65,20 @@ def _roots(folder: Path) -> dict[str, list[Path]]:
         )
     roots = {"train": [folder / name for name in sorted(inner - {"test"})]}
     return roots | {"test": [folder / "test"]} if "test" in inner else roots
+
+
+def _refuse_part_as_class(folder: Path, roots: dict[str, list[Path]]) -> None:
+    """A folder "test" beside classes, with folders of the same names in it, holds test images rather than a class."""
+    if roots != {"train": [folder]}:
+        return
+    inner = _class_folders(folder)
+    for part in sorted(inner & (VALIDATION_FOLDERS | {"test"})):
+        if same := sorted(_folders(folder / part) & (inner - {part})):
+            raise UserError(
+                f"{folder / part} would be a class named {part}, but has folders named as the classes beside it "
+                f"({', '.join(same[:5])}). If it holds the test set, move the classes beside it into {folder / 'train'}"
+                f"{'' if part == 'test' else ' and rename it to test'}; if not, move it away"
+            )
 
 
 def _class_folders(root: Path) -> set[str]:

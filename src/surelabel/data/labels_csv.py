@@ -4,7 +4,9 @@ import csv
 from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 
+from surelabel.data.separators import refuse_other_separators
 from surelabel.errors import UserError
+from surelabel.spreadsheet import shown
 
 FILE_COLUMNS = ("path", "file", "image", "sample")
 CLASS_COLUMNS = ("label", "class")
@@ -47,6 +49,7 @@ def _rows(path: Path) -> list[tuple[int, str, str]]:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.reader(stream, strict=True)
             header = [name.strip().lower() for name in next(reader, [])]
+            refuse_other_separators(path, header)
             file_column = _column(path, header, FILE_COLUMNS)
             class_column = _column(path, header, CLASS_COLUMNS)
             rows = []
@@ -54,7 +57,7 @@ def _rows(path: Path) -> list[tuple[int, str, str]]:
                 if row and len(row) != len(header):
                     raise UserError(f"{path}, line {reader.line_num}: {len(row)} columns instead of {len(header)}")
                 if row:
-                    rows.append((reader.line_num, row[file_column].strip(), row[class_column].strip()))
+                    rows.append((reader.line_num, row[file_column].strip(), _meant(row[class_column].strip())))
             return rows
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path} cannot be read as a CSV file in UTF-8: {error}") from error
@@ -68,6 +71,11 @@ def _column(path: Path, header: list[str], names: tuple[str, ...]) -> int:
             f"{', '.join(header)[:200] or '(empty)'}"
         )
     return present[0]
+
+
+def _meant(written: str) -> str:
+    """A class without the apostrophe that `shown` puts before what a spreadsheet would compute."""
+    return written[1:] if shown(written[1:]) == written else written
 
 
 def _inside(written: str, where: str) -> str:

@@ -14,12 +14,16 @@ from surelabel.data.folder_layout import FolderLayout, read_layout
 from surelabel.data.image_files import decode, read_header
 from surelabel.data.reading import attempt
 from surelabel.data.shard_index import CLASSES, read_index
+from surelabel.data.shard_samples import refuse_too_large
 from surelabel.data.shards import UNFINISHED, find_parts
 from surelabel.errors import UserError
 from surelabel.files import atomic_write
 from surelabel.randomness import generator
 
 BLOCK = 512
+# What is held in memory of a shard at once: so many files, or fewer large ones.
+HELD_FILES, HELD_BYTES = 100, 2**26
+GROUP = 4  # files that a thread takes on together
 
 Skipped = dict[str, dict[str, str]]  # of each shard, the files left out with the reasons
 
@@ -124,16 +128,32 @@ def _note(out: Path, plan: str, skipped: Skipped) -> None:
 
 
 def _write_shard(folder: Path, out: Path, shard: Shard, layout: FolderLayout) -> dict[str, str]:
-    contents, skipped = attempt(lambda _, path: _decodable(path), folder, shard.files)
     numbers = {name: number for number, name in enumerate(layout.classes)}
+    keys = {name: key for key, name in enumerate(shard.files, shard.first)}
+    skipped: dict[str, str] = {}
     with atomic_write(out / shard.name, "wb") as file, _opened(file) as tar:
-        for key, name in enumerate(shard.files, shard.first):
-            if name not in contents:
-                continue
-            _add(tar, f"{key:09}{PurePosixPath(name).suffix.lower()}", contents[name])
-            if name in layout.class_of:
-                _add(tar, f"{key:09}.cls", str(numbers[layout.class_of[name]]).encode())
+        for files in _few(folder, shard.files):
+            contents, left_out = attempt(lambda _, path: _decodable(path), folder, files, group=GROUP)
+            skipped |= left_out
+            for name, content in contents.items():
+                _add(tar, f"{keys[name]:09}{PurePosixPath(name).suffix.lower()}", content)
+                if name in layout.class_of:
+                    _add(tar, f"{keys[name]:09}.cls", str(numbers[layout.class_of[name]]).encode())
     return skipped
+
+
+def _few(folder: Path, files: list[str]) -> Iterator[list[str]]:
+    """The files in order, as many at a time as may be held in memory."""
+    few: list[str] = []
+    size = 0
+    for file in files:
+        few.append(file)
+        size += _state(folder / file)[0]
+        if len(few) == HELD_FILES or size >= HELD_BYTES:
+            yield few
+            few, size = [], 0
+    if few:
+        yield few
 
 
 def _opened(file: IO[bytes]) -> tarfile.TarFile:
@@ -148,6 +168,7 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
 
 def _decodable(path: Path) -> bytes:
     """The content of an image file; raises where not all of its pixels can be decoded."""
+    refuse_too_large(path.stat().st_size)
     content = path.read_bytes()
     header = read_header(io.BytesIO(content))
     decode(io.BytesIO(content), header.height, header.width, header.grey)

@@ -6,9 +6,10 @@ that was added, touched or renamed is read, and decoded only if its bytes are ne
 
 import json
 import os
+import time
 import zlib
-from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -19,32 +20,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surelabel.data.image_files import Header, decode, read_header
+from surelabel.data.picture_form import common_form
 from surelabel.data.reading import Progress, attempt
 from surelabel.errors import UserError
 from surelabel.files import atomic_write
 
-VERSION = 1  # of the stored form; a change of `decode` needs a new one
-MIXED_SIZE = 32
+VERSION = 2  # of the stored form; a change of `decode` or `common_form` needs a new one
 MOST_BYTES = 2**33
 LOOKED_AT = 64  # stored pictures that are compared with their checksums when they are opened
+ORPHANED = 86_400  # seconds after which pixels that no list names belong to no reading that still goes on
 
 
 @dataclass(frozen=True)
 class Picture:
-    """What is stored of one picture: the file's size, time of change and hash; its row, and the checksum of that."""
+    """What is stored of one picture: the file's size, time of change and hash; its row, and the checksum of that.
+
+    Also what its header says, where that had to be known.
+    """
 
     size: int
     changed: int
     digest: str
     row: int
     checksum: int
+    height: int = 0
+    width: int = 0
+    grey: bool = False
 
 
 @dataclass(frozen=True)
 class Pictures:
     """Decoded pictures [N, C, H, W], what is known of each file, and why some could not be read.
 
-    `state` is a hash of the names, sizes and times of change of all files, the unreadable ones too.
+    `state` is a hash of the names, sizes and times of change of all files, the unreadable ones too. `passing` are
+    those of them to be tried again.
     """
 
     images: NDArray[np.uint8]
@@ -52,6 +61,7 @@ class Pictures:
     skipped: dict[str, str]
     form: Header
     state: str = ""
+    passing: tuple[str, ...] = ()
 
 
 def decoded(
@@ -62,35 +72,39 @@ def decoded(
     before = _read(place) if place else None
     state = _state(folder, files)
     if before is not None and before.state == state:
-        return before
+        opened, _ = attempt(lambda _, path: read_header(path), folder, before.passing)
+        if not opened:
+            return before
     headers: dict[str, Header] = {}
     skipped: dict[str, str] = {}
+    passing: list[str] = []
     readable = list(files)
     if not isinstance(form, Header):
-        headers, skipped = attempt(lambda _, path: read_header(path), folder, files)
+        known = {} if before is None else before.files
+        headers, skipped = attempt(lambda file, path: _header(path, known.get(file)), folder, files, passing=passing)
         readable = list(headers)
         form = common_form(list(headers.values()), form)
     if before is not None and before.form != form:
         before = None
     name = None if place is None else place.with_name(f"{place.stem}-{uuid4().hex[:8]}.pixels")
-    images, name = _room(name, len(readable), form, folder)
-    made = _fill(images, folder, readable, form, before, progress)
-    found = replace(made, skipped=skipped | made.skipped, state=state)
-    if place is not None and name is not None:
-        _store(place, name, found)
+    try:
+        images, name = _room(name, len(readable), form, folder)
+        made = _fill(images, folder, readable, form, before, headers, passing, progress)
+        found = replace(made, skipped=skipped | made.skipped, state=state, passing=tuple(sorted(passing)))
+        if place is not None and name is not None:
+            _store(place, name, found)
+    except BaseException:
+        if name is not None:
+            with suppress(OSError):
+                name.unlink(missing_ok=True)
+        raise
     return found
 
 
-def common_form(headers: list[Header], size: int | None) -> Header:
-    """The height, width and channels that all images are brought to: `size`, else what at least half have, else 32."""
-    if not headers:
-        return Header(MIXED_SIZE, MIXED_SIZE, grey=True)
-    (height, width), count = Counter((header.height, header.width) for header in headers).most_common(1)[0]
-    if size is not None:
-        height = width = size
-    elif 2 * count < len(headers):
-        height = width = MIXED_SIZE
-    return Header(height, width, grey=all(header.grey for header in headers))
+def _header(path: Path, old: Picture | None) -> Header:
+    if old is not None and old.height and (old.size, old.changed) == _stamp(path):
+        return Header(old.height, old.width, old.grey)
+    return read_header(path)
 
 
 def cache_folder() -> Path:
@@ -161,6 +175,8 @@ def _fill(
     files: Sequence[str],
     form: Header,
     before: Pictures | None,
+    headers: dict[str, Header],
+    passing: list[str],
     progress: Progress | None,
 ) -> Pictures:
     """Decode each file into its row, or take it from the pictures stored before."""
@@ -181,34 +197,34 @@ def _fill(
             images[row] = before.images[source]
         else:
             images[row] = decode(path, form.height, form.width, form.grey)
-        return Picture(size, changed, digest, row, zlib.crc32(images[row].tobytes()))
+        header = vars(headers[file]) if file in headers else {}
+        return Picture(size, changed, digest, row, zlib.crc32(images[row].tobytes()), **header)
 
-    found, skipped = attempt(one, folder, files, progress)
+    found, skipped = attempt(one, folder, files, progress, passing)
     return Pictures(images, found, skipped, form)
 
 
 def _store(place: Path, pixels: Path, found: Pictures) -> None:
-    """Name the pixels in the list, which makes them count; those of the earlier list go."""
+    """Name the pixels in the list, which makes them count; those of the earlier list, or of a killed reading, go."""
     if isinstance(found.images, np.memmap):
         found.images.flush()
     earlier = _pixels_of(place)
     try:
         with atomic_write(place) as file:
-            json.dump(
-                {
-                    "pixels": pixels.name,
-                    "shape": found.images.shape,
-                    "form": [found.form.height, found.form.width, found.form.grey],
-                    "files": {name: list(vars(picture).values()) for name, picture in found.files.items()},
-                    "skipped": found.skipped,
-                    "state": found.state,
-                },
-                file,
-            )
+            listed = {
+                "pixels": pixels.name,
+                "shape": found.images.shape,
+                "form": list(vars(found.form).values()),
+                "files": {name: list(vars(picture).values()) for name, picture in found.files.items()},
+            }
+            json.dump(listed | {key: getattr(found, key) for key in ("skipped", "state", "passing")}, file)
     except UserError:  # no room for the list: the pictures stay mapped for this run, and are made anew the next time
-        earlier = pixels
-    if earlier is not None:
-        earlier.unlink(missing_ok=True)
+        pixels.unlink(missing_ok=True)
+        return
+    for other in place.parent.glob(f"{place.stem}-*.pixels"):
+        with suppress(OSError):
+            if other == earlier or (other != pixels and time.time() - other.stat().st_mtime > ORPHANED):
+                other.unlink()
 
 
 def _pixels_of(place: Path) -> Path | None:
@@ -229,7 +245,8 @@ def _read(place: Path) -> Pictures | None:
             return None
         images = np.memmap(pixels, np.uint8, "r", shape=shape)
         files = {name: Picture(*entry) for name, entry in listed["files"].items()}
-        found = Pictures(images, files, listed["skipped"], Header(*listed["form"]), str(listed["state"]))
+        form, state, passing = Header(*listed["form"]), str(listed["state"]), tuple(map(str, listed["passing"]))
+        found = Pictures(images, files, listed["skipped"], form, state, passing)
         entries = list(files.values())
         looked_at = entries[:: max(1, len(entries) // LOOKED_AT)]
         sound = all(zlib.crc32(images[entry.row].tobytes()) == entry.checksum for entry in looked_at)

@@ -17,16 +17,25 @@ Progress = Callable[[int, int], None]  # files done, files in all
 
 
 def attempt(
-    job: Callable[[str, Path], Result], folder: Path, files: Sequence[str], progress: Progress | None = None
+    job: Callable[[str, Path], Result],
+    folder: Path,
+    files: Sequence[str],
+    progress: Progress | None = None,
+    passing: list[str] | None = None,
+    group: int = GROUP,
 ) -> tuple[dict[str, Result], dict[str, str]]:
-    """The result of each file, and the reason for each that had none. Pillow frees the interpreter while it decodes."""
+    """The result of each file, and the reason for each that had none. Pillow frees the interpreter while it decodes.
+
+    The files whose reason may pass (a permission, the network, too little memory) are added to `passing`.
+    """
+    noted = [] if passing is None else passing
     results: dict[str, Result] = {}
     skipped: dict[str, str] = {}
     # By the hundred: handing over one small image to a thread takes longer than decoding it.
-    groups = [files[start : start + GROUP] for start in range(0, len(files), GROUP)]
+    groups = [files[start : start + group] for start in range(0, len(files), group)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for group in pool.map(lambda group: [_one(job, folder, file) for file in group], groups):
-            for file, result, reason in group:
+        for done in pool.map(lambda some: [_one(job, folder, file, noted) for file in some], groups):
+            for file, result, reason in done:
                 if reason is not None:
                     skipped[printable(file)] = reason
                 elif result is not None:
@@ -36,7 +45,9 @@ def attempt(
     return results, skipped
 
 
-def _one(job: Callable[[str, Path], Result], folder: Path, file: str) -> tuple[str, Result | None, str | None]:
+def _one(
+    job: Callable[[str, Path], Result], folder: Path, file: str, passing: list[str]
+) -> tuple[str, Result | None, str | None]:
     try:
         file.encode()
         if PurePosixPath(file).suffix.lower() not in SUFFIXES:
@@ -47,6 +58,9 @@ def _one(job: Callable[[str, Path], Result], folder: Path, file: str) -> tuple[s
     except UnidentifiedImageError:
         return file, None, "not an image of a known format"
     except Exception as error:  # damaged or hostile pixels make Pillow raise nearly anything
+        # The OSErrors that Pillow raises of damaged files have no number.
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None):
+            passing.append(file)
         return file, None, str(error) or type(error).__name__
 
 

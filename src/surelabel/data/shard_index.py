@@ -1,6 +1,6 @@
 """The index of a folder of tar shards: of each sample its shard, place, size and class, kept in a file and mapped.
 
-The file is made once, beside the shards, or in the user's cache folder where that is read-only. It is made anew when a
+The file is made once, beside the shards, or in the cache folder where that is read-only. It is made anew when a
 shard's name, size or date has changed.
 """
 
@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from surelabel.data.picture_cache import writable_cache
 from surelabel.data.shard_samples import MOST_IMAGE_BYTES, ShardSamples, read_samples
 from surelabel.data.source import UNLABELLED
 from surelabel.errors import UserError
 from surelabel.files import atomic_write
 
 NAME = ".surelabel-index"
-FORM = b"surelabel shard index 1\n"
+FORM = b"surelabel shard index 2\n"  # a change of `read_samples` needs a new number
 COLUMNS = 4  # shard, offset, size, class
 CLASSES = "classes.json"
 MOST_HEAD_BYTES = 2**28
@@ -55,16 +56,19 @@ class ShardIndex:
 def read_index(folder: Path, parts: dict[str, list[Path]]) -> ShardIndex:
     """The index of these shards, train and perhaps test; made first if there is none that fits."""
     files = _files(folder, parts)
-    places = (folder / NAME, _cache() / f"{blake2b(str(folder.resolve()).encode(), digest_size=16).hexdigest()}.index")
+    places = [folder / NAME]
+    if (cache := writable_cache()) is not None:
+        key = blake2b(str(folder.resolve()).encode(), digest_size=16).hexdigest()
+        places.append(cache / "shards" / f"{key}.index")
     for place in places:
         if (found := _stored(place, files, set(parts))) is not None:
             return found
     head, rows = _made(folder, parts, files)
-    for last, place in enumerate(places):
+    for place in places:
         try:
             _write(place, head, rows)
         except UserError:
-            if last:
+            if place == places[-1]:
                 raise
             continue
         if (found := _stored(place, files, set(parts))) is not None:
@@ -79,10 +83,6 @@ def _files(folder: Path, parts: dict[str, list[Path]]) -> list[list[Any]]:
         return [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in named]
     except OSError as error:
         raise UserError(f"cannot read {error.filename}: {error.strerror}") from error
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "surelabel" / "shards"
 
 
 def _stored(place: Path, files: list[list[Any]], parts: set[str]) -> ShardIndex | None:

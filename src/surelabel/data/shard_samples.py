@@ -55,8 +55,14 @@ def read_samples(path: Path) -> ShardSamples:
                 _take(file, key, part, found, path)
             else:
                 # Beside an image, members of other kinds are its company; alone, one is told of.
-                found.skipped |= {f"{key}{suffix}": "no image has this name" for suffix in part.others}
+                found.skipped |= {f"{key}{suffix}": _alone(suffix) for suffix in part.others}
     return found
+
+
+def _alone(suffix: str) -> str:
+    if PurePosixPath(f"name{suffix}").suffix in SUFFIXES:
+        return f"all after the first dot ({suffix}) is taken for the suffix: leave one dot in the name"
+    return "no image has this name"
 
 
 def _sort(member: Member, parts: dict[str, _Parts], skipped: dict[str, str], path: Path) -> None:
@@ -92,8 +98,7 @@ def _take(file: IO[bytes], key: str, part: _Parts, found: ShardSamples, path: Pa
     assert image is not None
     label = _label(file, image, part, f"{path}, {key}")
     try:
-        if image.size > MOST_IMAGE_BYTES:
-            raise ValueError(f"{image.size:,} bytes are more than {MOST_IMAGE_BYTES:,}")
+        refuse_too_large(image.size)
         header = read_header(io.BufferedReader(_Window(file, image.offset, image.size)))
     except UnidentifiedImageError:
         found.skipped[image.name] = "not an image of a known format"
@@ -106,6 +111,11 @@ def _take(file: IO[bytes], key: str, part: _Parts, found: ShardSamples, path: Pa
     found.labels.append(label)
     found.forms[header.height, header.width] += 1
     found.grey &= header.grey
+
+
+def refuse_too_large(size: int) -> None:
+    if size > MOST_IMAGE_BYTES:
+        raise ValueError(f"{size:,} bytes are more than {MOST_IMAGE_BYTES:,}")
 
 
 def _label(file: IO[bytes], image: Member, part: _Parts, where: str) -> Label:
@@ -123,7 +133,7 @@ def _label(file: IO[bytes], image: Member, part: _Parts, where: str) -> Label:
         except UnicodeDecodeError as error:
             raise UserError(f"{where}{suffix} is not UTF-8: {error}") from error
         if label is not None:
-            return None if label == UNLABELLED else label
+            return None if label in (UNLABELLED, str(UNLABELLED)) else label
     folders = PurePosixPath(image.name).parts[:-1]
     return folders[0] if folders and folders[0] not in UNLABELLED_FOLDERS else None
 

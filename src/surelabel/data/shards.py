@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from surelabel.data.arrays import own_data_set
 from surelabel.data.image_files import SUFFIXES, decode
-from surelabel.data.picture_cache import MIXED_SIZE
+from surelabel.data.picture_form import common_size
 from surelabel.data.shard_index import ShardIndex, read_index
 from surelabel.data.source import DataSet
 from surelabel.data.tar_members import read_members
@@ -187,7 +187,7 @@ def load(folder: str | Path, size: int | None = None, shape: tuple[int, int, int
     """A data set out of a folder of tar shards; `docs/data.md` describes what they hold.
 
     Images become size × size, or of this (channels, height, width); without both they take the size that at least half
-    of them have, else 32 × 32.
+    of them have, made smaller to at most 256 a side, else 32 × 32.
     """
     folder = Path(folder)
     if (folder / UNFINISHED).exists():
@@ -196,8 +196,7 @@ def load(folder: str | Path, size: int | None = None, shape: tuple[int, int, int
     index = read_index(folder, parts)
     head = index.head
     if shape is None:
-        alike = (head.height, head.width) if 2 * head.alike >= len(index.rows[0]) else (MIXED_SIZE, MIXED_SIZE)
-        shape = (1 if head.grey else 3, *(alike if size is None else (size, size)))
+        shape = (1 if head.grey else 3, *common_size(head.height, head.width, head.alike, len(index.rows[0]), size))
     sources = {part: ShardSource(folder, index, part, shape) for part in parts}
     return own_data_set(folder.resolve().name, sources["train"], sources.get("test"), STATISTICS)
 

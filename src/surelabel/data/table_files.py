@@ -1,6 +1,8 @@
 """Tables in CSV and Parquet files, read by pyarrow."""
 
 import csv
+import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from surelabel.data.separators import refuse_other_separators
 from surelabel.data.table_columns import MISSING, Column, Columns, column
 from surelabel.errors import UserError
+
+BLOCK = 2**20  # bytes that pyarrow reads at once
+NUMBER = 32  # bytes that a number takes, with the comma, when it is written out
 
 
 def read_table(path: Path, as_written: Callable[[str], bool]) -> tuple[Columns, tuple[str, ...]]:
@@ -28,7 +34,11 @@ def read_table(path: Path, as_written: Callable[[str], bool]) -> tuple[Columns, 
         raise UserError(f"{path} has no rows" + (" below its header" if path.suffix.lower() == ".csv" else ""))
     columns: Columns = {}
     notes: list[str] = []
+    index = _index(table) if path.suffix.lower() != ".csv" else set()
     for name in table.column_names:
+        if name in index and not as_written(name):
+            notes.append(f"column {name!r} is left out: it is the index of a pandas frame, no column of it")
+            continue
         made = _column(table[name], as_written(name))
         if made is None:
             notes.append(f"column {name!r} is left out: it holds {table[name].type}, neither numbers nor texts")
@@ -45,8 +55,11 @@ def _csv(path: Path) -> Any:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             names = next(csv.reader(stream, strict=True), [])
         _refuse_names(path, names)
+        header = 4 * len(",".join(names).encode())  # at most, with quotation marks
         return arrow.read_csv(
             path,
+            # The header must lie in the first block, and a row in two neighbouring ones.
+            read_options=arrow.ReadOptions(block_size=max(BLOCK, header, NUMBER * len(names))),
             parse_options=arrow.ParseOptions(newlines_in_values=True),
             # Texts first: pyarrow's own guess looks at the beginning of a large file alone.
             convert_options=arrow.ConvertOptions(column_types=dict.fromkeys(names, string())),
@@ -66,11 +79,20 @@ def _parquet(path: Path) -> Any:
     return table
 
 
+def _index(table: Any) -> set[str]:
+    """The columns that pandas stored its index in; of a frame that was sorted by class, it betrays the class."""
+    names = {name for name in table.column_names if re.fullmatch(r"__index_level_\d+__", name)}
+    try:
+        listed = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+        return names | {name for name in listed if isinstance(name, str)}  # that of a plain count is a dictionary
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return names
+
+
 def _refuse_names(path: Path, names: list[str]) -> None:
     if not names:
         raise UserError(f"{path} is empty: its first line must name the columns")
-    if len(names) == 1 and (";" in names[0] or "\t" in names[0]):
-        raise UserError(f"{path} seems to separate its columns by ; or tabs: write it with commas")
+    refuse_other_separators(path, names)
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise UserError(f"{path} has more than one column named {twice[0]!r}: give each a name of its own")
