@@ -103,6 +103,17 @@ def test_of_several_indices_none_is_a_column(tmp_path):
     assert list(read(tmp_path / "t.parquet")[0]) == ["a"]
 
 
+def test_an_index_that_pandas_wrote_into_a_csv_file_is_left_out_too(tmp_path):
+    path = tmp_path / "t.csv"
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": ["u", "v", "w"]}, index=[2, 0, 1])
+    frame.to_csv(path)
+    assert list(read(path)[0]) == ["a", "y"]
+    pd.read_csv(path).to_csv(path)
+    columns, notes = read(path)
+    assert list(columns) == ["a", "y"]
+    assert [note.partition(" is left out")[0] for note in notes] == ["column ''", "column 'Unnamed: 0'"]
+
+
 @pytest.mark.parametrize("metadata", [None, b"[1", b"[1]", b'{"index_columns": 3}', b"{}"])
 def test_an_index_is_known_by_its_name_where_nothing_sound_says_so(tmp_path, metadata):
     table = pa.table({"a": [1, 2], "__index_level_1__": [3, 4], "__index_level_x__": [5, 6]})

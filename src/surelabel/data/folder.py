@@ -63,10 +63,10 @@ def load(
 ) -> DataSet:
     """A data set out of an image folder; `docs/data.md` describes the layouts.
 
-    Images become size × size; without `size` they take the size that at least half of them have, else 32 × 32. They
-    have one channel if all files are grey. `classes` fixes the names and their order; without it, they are the sorted
-    names found among the training images. `label_files` are tables of files and classes, of which a later one overrides
-    an earlier one; without any, a labels.csv in the folder is one.
+    Images become size × size; without `size` they take the size that at least half of them have (256 pixels at most),
+    else 32 × 32. They have one channel if all files are grey. `classes` fixes the names and their order; without it,
+    they are the sorted names found among the training images. `label_files` are tables of files and classes, of which a
+    later one overrides an earlier one; without any, a labels.csv in the folder is one.
     """
     folder = Path(folder)
     if size is not None and size < 1:

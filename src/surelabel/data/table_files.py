@@ -34,7 +34,7 @@ def read_table(path: Path, as_written: Callable[[str], bool]) -> tuple[Columns, 
         raise UserError(f"{path} has no rows" + (" below its header" if path.suffix.lower() == ".csv" else ""))
     columns: Columns = {}
     notes: list[str] = []
-    index = _index(table) if path.suffix.lower() != ".csv" else set()
+    index = _index(table)
     for name in table.column_names:
         if name in index and not as_written(name):
             notes.append(f"column {name!r} is left out: it is the index of a pandas frame, no column of it")
@@ -80,8 +80,11 @@ def _parquet(path: Path) -> Any:
 
 
 def _index(table: Any) -> set[str]:
-    """The columns that pandas stored its index in; of a frame that was sorted by class, it betrays the class."""
-    names = {name for name in table.column_names if re.fullmatch(r"__index_level_\d+__", name)}
+    """The columns that pandas stored its index in; of a frame that was sorted by class, it betrays the class.
+
+    In a CSV file it has no name, or the one that pandas gives such a column when it reads and writes it again.
+    """
+    names = {name for name in table.column_names if re.fullmatch(r"__index_level_\d+__|(Unnamed: \d+)?", name)}
     try:
         listed = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
         return names | {name for name in listed if isinstance(name, str)}  # that of a plain count is a dictionary
