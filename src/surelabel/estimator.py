@@ -149,9 +149,8 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if y.dtype.kind in "OUT":
             # numpy makes the text "-1" of a -1 among texts.
             return np.array([_is_nothing(value) or str(value) == str(self.unlabelled) for value in y.tolist()])
-        if y.dtype.kind == "f" and _is_nan(self.unlabelled):
-            return np.isnan(y)
-        return np.broadcast_to(y == self.unlabelled, y.shape)
+        same = np.isnan(y) if y.dtype.kind == "f" and _is_nan(self.unlabelled) else y == self.unlabelled
+        return np.broadcast_to(same, y.shape)
 
     def _run(self, shape: tuple[int, ...]) -> Run:
         """The recipe for this kind of data, changed by the parameters."""

@@ -51,8 +51,8 @@ def test_settings_make_columns_categorical_or_leave_them_out(tmp_path):
 
 def test_a_column_of_row_numbers_is_left_out_although_the_split_tears_it(tmp_path):
     rows = "\n".join(f"{n},{n * n},{n % 2},{'test' if n % 3 == 0 else 'train'}" for n in range(20))
-    data = load(written(tmp_path, f",x,y,split\n{rows}\n"))
-    assert data.train.notes == ("column '' is left out: it only counts the rows",)
+    data = load(written(tmp_path, f"n,x,y,split\n{rows}\n"))
+    assert data.train.notes == ("column 'n' is left out: it only counts the rows",)
     assert data.train.shape == (1,)
 
 
