@@ -38,7 +38,7 @@ def record(seed, accuracy, ece, split="s", seconds=0.1, **more):
 @pytest.fixture
 def study():
     cells = [
-        Cell(row, "LT", (("", Job(run)),), 3, Printed(70.0, 0.26) if row == "FM" else None) for row, run in RUNS.items()
+        Cell(row, "LT", (("", Job(run)),), 3, Printed(70.0, "0.26") if row == "FM" else None) for row, run in RUNS.items()
     ]
     return Study("made-up", "what", "Table 0", lambda scale: cells, pairs=(("FM", "BAM-UDA"),), figure="groups")
 
@@ -64,7 +64,7 @@ def test_ours_stand_beside_the_papers(study, layout):
     assert list(table.headings) == ["method", "LT", "paper"]
     values, eces = ACCURACY["FM"], ECE["FM"]
     ours = f"{np.mean(values):.1%} ± {stats.sem(values):.1%} / {np.mean(eces):.3f} ± {stats.sem(eces):.3f}"
-    assert table.rows == [["FM", ours, "70.0% / 0.260"], ["BAM-UDA", table.rows[1][1], ""]]
+    assert table.rows == [["FM", ours, "70.0% / 0.26"], ["BAM-UDA", table.rows[1][1], ""]]
 
 
 def test_what_was_not_run_says_so_and_a_single_seed_has_no_error(study, records):

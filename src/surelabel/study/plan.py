@@ -20,10 +20,10 @@ FINETUNED = "finetune.lr"
 
 @dataclass(frozen=True)
 class Printed:
-    """What the paper prints: accuracy in percent, ECE, and the benchmark where ours is another."""
+    """What the paper prints: accuracy in percent, ECE with its digits, and the benchmark where ours is another."""
 
     accuracy: float
-    ece: float | None = None
+    ece: str | None = None
     on: str = ""
 
 

@@ -6,7 +6,7 @@ from html import escape
 from statistics import median
 
 from surelabel.study.layout import Filled, Layout, common, figure
-from surelabel.study.plan import Study
+from surelabel.study.plan import Printed, Study
 from surelabel.study.results import Record
 from surelabel.study.statistics import LEVEL, correlation, difference, mean, pearson, spearman
 
@@ -68,7 +68,7 @@ def main_table(study: Study, layout: Layout) -> Table:
             on = {value.on for value in printed if value}
             headings.append("paper" + (f", {on.pop()}" if on and "" not in on else ""))
             for line, value in zip(rows, printed, strict=True):
-                line.append("" if value is None else _pair(f"{value.accuracy:.1f}%", value.ece))
+                line.append("" if value is None else _printed(value))
     caption = (
         "Test accuracy / ECE of the evaluated weights at the last step, on the whole test set; mean ± standard error "
         "over seeds."
@@ -84,8 +84,8 @@ def _ours(cell: Filled) -> str:
     return f"{mean(cell.figures('final', 'accuracy'), '{:.1%}')} / {mean(cell.figures('final', 'ece'), '{:.3f}')}"
 
 
-def _pair(accuracy: str, ece: float | None) -> str:
-    return accuracy if ece is None else f"{accuracy} / {ece:.3f}"
+def _printed(value: Printed) -> str:
+    return f"{value.accuracy:.1f}%" + (f" / {value.ece}" if value.ece else "")
 
 
 def detail_table(study: Study, layout: Layout) -> Table:
