@@ -138,6 +138,16 @@ def test_an_estimate_follows_the_steps_the_network_and_what_was_measured():
     assert estimate.total([job, job.seeded(1)]) == pytest.approx(2 * plain)
 
 
+@pytest.mark.parametrize(("benchmark", "classes"), [("cifar10-250", 10), ("cifar100-400", 100), ("phc-10", 5)])
+def test_a_support_set_has_images_of_every_class_of_the_data_or_of_as_many_as_are_asked_for(benchmark, classes):
+    paws = changed(run_of("paws", benchmark, "paper"), {"paws.classes": None})
+    more = changed(paws, {"paws.per_class": paws.paws.per_class + 1})
+    assert estimate.images_of(more) - estimate.images_of(paws) == classes * paws.paws.support_views
+    fewer = {"paws.classes": 3}
+    difference = estimate.images_of(changed(more, fewer)) - estimate.images_of(changed(paws, fewer))
+    assert difference == 3 * paws.paws.support_views
+
+
 def test_the_work_of_a_network_is_that_of_its_convolutions():
     """Counted by hooks on the network itself, as multiplications of 3×3 convolutions."""
     import torch
