@@ -134,9 +134,9 @@ def _train(
         console.print("There is no test set, so no figures: the labelled part of the data was all used for training")
         return
     result = evaluate.result(state.evaluated, state.network, data.test, run, data.train)
-    result["summary"] = asdict(summary(state.history))
-    folder.write_result(result)
-    show_result(console, result, summary(state.history))
+    course = summary(state.history)
+    folder.write_result(result | {"summary": asdict(course)})
+    show_result(console, result, course)
 
 
 def _stored(asked: Run, folder: RunFolder, console: Console) -> Run:

@@ -93,13 +93,20 @@ class Queue:
         except optuna.exceptions.UpdateFinishedTrialError:
             self.offer({claim.key: record})
 
-    def fail(self, claim: Claim, error: str) -> None:
-        """The run cannot be done: no worker tries again until it is asked for anew."""
-        self._end(claim, error)
+    def fail(self, claim: Claim, error: str | None) -> None:
+        """The run cannot be done: with an error, no worker tries again until it is asked for anew."""
+        import optuna
+
+        try:
+            if error is not None:
+                self.storage.set_trial_user_attr(claim.trial, "error", error)
+            self.storage.set_trial_state_values(claim.trial, self.states.FAIL)
+        except optuna.exceptions.UpdateFinishedTrialError:
+            pass  # taken for dead meanwhile: the run is another worker's now
 
     def release(self, claim: Claim) -> None:
         """Give the run back, for any worker to go on with."""
-        self._end(claim, None)
+        self.fail(claim, None)
         self.add([claim.key])
 
     def records(self, keys: Collection[str]) -> dict[str, Record]:
@@ -153,16 +160,6 @@ class Queue:
         for key, trial in self._by_key().items():
             if key in keys and trial.state == self.states.FAIL and "error" not in trial.user_attrs:
                 self._add(key, self.states.WAITING)
-
-    def _end(self, claim: Claim, error: str | None) -> None:
-        import optuna
-
-        try:
-            if error is not None:
-                self.storage.set_trial_user_attr(claim.trial, "error", error)
-            self.storage.set_trial_state_values(claim.trial, self.states.FAIL)
-        except optuna.exceptions.UpdateFinishedTrialError:
-            pass  # taken for dead meanwhile: the run is another worker's now
 
     def _add(self, key: str, state: "optuna.trial.TrialState", record: Record | None = None) -> None:
         import optuna
