@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from surelabel.errors import UserError
+from surelabel.recipes import recipe
 from surelabel.study import printed
 from surelabel.study.catalogue import STUDIES, find
 from surelabel.study.plan import SCALES, job_key, jobs_of
@@ -68,6 +69,16 @@ def test_the_first_table_on_a_laptop_goes_in_the_order_of_what_matters():
     assert {(job.run.data, job.run.labels) for job in jobs[184:]} == {
         ("fashion-mnist", 400), ("cifar10", 2500), ("phc", "1%"), ("cifar10-lt10", "10%"),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_what_is_compared_is_the_warm_up_that_the_recipe_has(scale):
+    """The better of two, chosen on the test set, would be compared with the only one of the other method."""
+    found = [cell for cell in cells_of("table1", scale) if cell.row == "BAM-PAWS"]
+    assert found
+    for cell in found:
+        run = dict(cell.choices)[cell.compared].run
+        assert run.head.kl_warmup == recipe("bam-paws", run.data, run.labels, scale).head.kl_warmup
 
 
 @pytest.mark.parametrize("scale", SCALES)

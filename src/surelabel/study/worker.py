@@ -7,6 +7,7 @@ from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import surelabel
 from surelabel.config import Run
 from surelabel.display import duration
 from surelabel.errors import UserError
@@ -82,10 +83,11 @@ def _take(queue: Queue, claim: Claim, by_key: dict[str, Job], place: Place) -> N
 
 def perform(job: Job, place: Place) -> Record:
     """The record of a job, whose run folder is made, gone on with, or, where it is finished, read."""
+    source = results.source_of(Path(surelabel.__file__).parent)  # before the run: its files may change meanwhile
     folder = place.runs / folder_name(Job(job.run))
     _train(replace(job.run, out=str(folder), data_dir=data_dir(job, place.data_dir)), folder)
     if job.finetune is None:
-        return results.record_of(folder)
+        return results.record_of(folder, source=source)
     from surelabel.recipes import finetune
     from surelabel.runfolder import RunFolder
 
@@ -94,7 +96,7 @@ def perform(job: Job, place: Place) -> Record:
     run = finetune(stored.run(), str(folder), len(stored.labelled()))
     run = replace(run, out=str(own), optimizer=replace(run.optimizer, lr=job.finetune))
     _train(run, own, labels_of=folder)
-    return results.record_of(own, job.finetune, base=folder)
+    return results.record_of(own, job.finetune, base=folder, source=source)
 
 
 def data_dir(job: Job, given: str | None) -> str | None:
