@@ -223,7 +223,7 @@ class Stopwatch:
 
     @contextmanager
     def evaluation(self) -> Iterator[None]:
-        """The part after the lap's steps; what a GPU, which works behind our back, still has to do of them is theirs."""
+        """The part after the lap's steps; what a GPU, which works behind our back, has still to do is part of these."""
         with self.part("training"):
             if self.device != "cpu":
                 torch.accelerator.synchronize()

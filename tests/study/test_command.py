@@ -52,6 +52,13 @@ def test_a_users_mistake_is_told_before_any_work(arguments, message, capsys, tmp
     assert not list(tmp_path.rglob("config.yaml"))
 
 
+def test_workers_are_not_taken_for_dead_between_two_signs_of_life(capsys, tmp_path):
+    with pytest.raises(SystemExit):
+        main(["study", "phc", "--out", str(tmp_path), "--lost-after", "60"])
+    assert "every 30 seconds" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_studies_without_runs_leave_a_table_and_pictures(tmp_path, capsys, monkeypatch):
     from surelabel.phc import pictures
 

@@ -71,6 +71,16 @@ def test_a_run_whose_worker_is_gone_is_claimed_again_but_not_one_whose_worker_li
     assert queue.counts(["lives", "gone"])["running"] == ["lives"]
 
 
+def test_a_worker_that_waits_long_for_others_is_not_taken_for_dead_by_one_that_waits_less(storage, monkeypatch):
+    monkeypatch.setattr("surelabel.study.queue.BEAT", 0.5)
+    patient, other = Queue(storage, lost_after=600), Queue(storage, lost_after=2)
+    patient.add(["a"])
+    with patient.alive(patient.claim(["a"], {})):
+        time.sleep(4)
+        assert other.claim(["a"], {}) is None
+    assert patient.counts(["a"])["running"] == ["a"]
+
+
 def test_what_is_finished_elsewhere_is_offered_once(storage):
     queue = Queue(storage)
     queue.add(["a"])

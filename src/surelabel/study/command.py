@@ -10,7 +10,7 @@ from typing import Any
 
 from surelabel.config import Run
 from surelabel.errors import UserError
-from surelabel.study import estimate, results
+from surelabel.study import estimate, results, worker
 from surelabel.study.catalogue import STUDIES, find
 from surelabel.study.plan import (
     SCALES,
@@ -22,13 +22,14 @@ from surelabel.study.plan import (
     job_key,
     jobs_of,
 )
-from surelabel.study.queue import LOST_AFTER, Queue
+from surelabel.study.queue import BEAT, LOST_AFTER, Queue
 from surelabel.study.worker import Place, data_dir, process, say, work
 from surelabel.validate import validate
 
 DESCRIPTION = """Make one of the paper's tables or figures: `surelabel study table1`. Its runs are shared by all workers
 on one storage; what is finished is never run again, and what was interrupted goes on where it stopped. `surelabel
 study --list` says what there is; `surelabel study import RUN ...` takes over finished run folders."""
+LEAST_LOST_AFTER = 3 * BEAT
 
 
 def main(arguments: list[str]) -> int:
@@ -65,10 +66,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting of every run")
     parser.add_argument(
         "--lost-after",
-        type=_positive,
+        type=_lost_after,
         default=LOST_AFTER,
         metavar="SECONDS",
-        help=f"take a worker for dead after so long without a sign of life (default: {LOST_AFTER})",
+        help="take a worker for dead after so long without a sign of life "
+        f"(default: {LOST_AFTER}, at least {LEAST_LOST_AFTER})",
     )
     parser.add_argument("--tables", action="store_true", help="run nothing: make the tables of what is finished")
     return parser
@@ -78,6 +80,16 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
     return int(text)
+
+
+def _lost_after(text: str) -> int:
+    seconds = _positive(text)
+    if seconds < LEAST_LOST_AFTER:
+        raise argparse.ArgumentTypeError(
+            f"{text} is too short: workers give a sign of life every {BEAT} seconds, and a few may be late. "
+            f"{LEAST_LOST_AFTER} is the least"
+        )
+    return seconds
 
 
 def _place(options: argparse.Namespace) -> Place:
@@ -220,9 +232,12 @@ def _write(
 
     stored = results.read_all(place.results)
     errors: dict[str, str] = {}
+    left: list[str] = []
     if options.storage or not options.tables:
         queue = Queue(place.storage, place.lost_after)
         errors = queue.errors(by_key)
+        if not options.tables:
+            left = _left(queue, by_key, place)
         for key, record in queue.records(by_key.keys() - stored.keys()).items():
             stored[key] = record
             results.write(record, place.results, folder_name(by_key[key]))
@@ -237,8 +252,17 @@ def _write(
     written = page.write(study, options.scale, tables, drawn, place.out / "results", state)
     for key, error in errors.items():
         say(f"Failed: {by_key[key].name}: {error}")
+    for words in left:
+        say(words)
     say(f"{state} In {', '.join(map(str, written))}".strip())
-    return 1 if errors else 0
+    return 1 if errors or left else 0
+
+
+def _left(queue: Queue, by_key: dict[str, Job], place: Place) -> list[str]:
+    """What can be done only where the run is that it goes on from."""
+    counts = queue.counts(by_key)
+    waiting = [by_key[key] for key in by_key if key in counts["waiting"]]
+    return [worker.left(job, place) for job in waiting if job.before and job_key(job.before) in counts["complete"]]
 
 
 def _still(study: Study, folder: Path) -> int:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NAME = "surelabel runs"
 LOST_AFTER = 180  # seconds without a sign of life from a worker
+BEAT = 30  # seconds at most between two signs of life, however long others would wait for them
 LOCK_NUMBER = 7_236_511  # any number, the same everywhere, for PostgreSQL's advisory lock
 
 
@@ -40,7 +41,7 @@ class Queue:
     def __init__(self, url: str, lost_after: int = LOST_AFTER) -> None:
         self.url = url
         self.lost_after = lost_after
-        self.storage = open_storage(url, max(1, lost_after // 6), lost_after)
+        self.storage = open_storage(url, BEAT, lost_after)
         import optuna
 
         with alone(url):
@@ -136,7 +137,7 @@ class Queue:
         over = threading.Event()
 
         def beat() -> None:
-            while not over.wait(max(0.5, self.lost_after / 6)):
+            while not over.wait(max(0.5, min(self.lost_after / 6, BEAT))):
                 try:
                     self.storage.record_heartbeat(claim.trial)
                 except Exception:  # a storage out of reach for a while must not end hours of training
