@@ -123,9 +123,13 @@ def test_processes_that_add_and_claim_at_the_same_time_share_the_runs_out(storag
         ("study.db", "it can be sqlite:///FILE or postgresql://"),
         ("postgresql://me:secret@127.0.0.1:1/none", "cannot open the storage postgresql"),
         ("sqlite:////proc/none/study.db", "cannot"),
+        ("sqlite://x.db", "it can be sqlite:///FILE"),
+        ("postgresql://me:secret@host:abc/db", "PORT a number"),
     ],
 )
-def test_a_storage_that_cannot_be_opened_is_told_without_its_password(url, message):
+def test_a_storage_that_cannot_be_opened_is_told_without_its_password(url, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=message) as told:
         open_storage(url)
     assert "secret" not in str(told.value)
+    assert not list(tmp_path.iterdir())

@@ -99,7 +99,9 @@ def test_three_workers_share_a_study_and_what_a_killed_one_began_is_resumed(stor
     assert f"{RUNS} runs: {RUNS} finished, 0 to do" in text
     assert "Begun" not in text
     assert times == {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("result.json")}
-    assert (out / "results" / "phc-laptop.html").exists()
+    (page,) = (out / "results").glob("*.html")
+    assert page.name.startswith("phc-laptop-1seed-")
+    assert "With steps=40, " in page.read_text()
 
 
 def test_another_machine_gets_the_results_from_the_storage(tmp_path, tiny_options, capsys):

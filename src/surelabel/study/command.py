@@ -2,9 +2,12 @@
 
 import argparse
 import multiprocessing
+import os
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from surelabel.errors import UserError
 from surelabel.study import estimate, results, worker
 from surelabel.study.catalogue import STUDIES, find
 from surelabel.study.plan import (
+    ASIDE,
     SCALES,
     Cell,
     Job,
@@ -30,6 +34,8 @@ DESCRIPTION = """Make one of the paper's tables or figures: `surelabel study tab
 on one storage; what is finished is never run again, and what was interrupted goes on where it stopped. `surelabel
 study --list` says what there is; `surelabel study import RUN ...` takes over finished run folders."""
 LEAST_LOST_AFTER = 3 * BEAT
+# What makes two runs of a study different ones whose other settings may differ too.
+IDENTITY = ("method", "data", "labels")
 
 
 def main(arguments: list[str]) -> int:
@@ -134,10 +140,12 @@ def _chosen(cells: list[Cell], options: argparse.Namespace) -> list[Cell]:
     known = {job.run.data for cell in cells for _, job in cell.choices}
     if options.data and (wrong := set(options.data) - known):
         raise UserError(f"--data {min(wrong)}: this study has {', '.join(sorted(known))}")
-    settings = _settings(options.set)
     kept = [cell for cell in cells if not options.data or cell.choices[0][1].run.data in options.data]
-    if not settings:
+    if not options.set:
         return kept
+    runs = [job.run for cell in kept for _, job in cell.choices]
+    settings = _settings(options.set, runs[0])
+    _refuse_varied(settings, runs)
     return [
         replace(cell, choices=tuple((name, _changed(job, settings)) for name, job in cell.choices)) for cell in kept
     ]
@@ -147,8 +155,8 @@ def _changed(job: Job, settings: dict[str, Any]) -> Job:
     return replace(job, run=validate(changed(job.run, settings)))
 
 
-def _settings(given: Sequence[str]) -> dict[str, Any]:
-    """KEY=VALUE pairs, each checked and of its type."""
+def _settings(given: Sequence[str], run: Run) -> dict[str, Any]:
+    """KEY=VALUE pairs, each of its type, and checked on one of the runs that it is for."""
     from surelabel.fit_options import parsed, split
     from surelabel.settings import flatten
 
@@ -156,8 +164,30 @@ def _settings(given: Sequence[str]) -> dict[str, Any]:
         if "=" not in word:
             raise UserError(f"--set {word}: write it as KEY=VALUE, such as --set steps=500")
     asked = split([f"--{word}" for word in given])
-    typed = flatten(asdict(parsed(Run(), asked)))
+    if aside := asked.keys() & ASIDE:
+        raise UserError(
+            f"--set {min(aside)}: where and on what a run is made is no part of what it is, so its result would be taken "
+            "for that of the run without it. Leave it out"
+        )
+    if "seed" in asked:
+        raise UserError("--set seed: a study goes through the seeds from 0; --seeds says how many")
+    typed = flatten(asdict(parsed(run, asked)))
     return {key: typed[key] for key in asked}
+
+
+def _refuse_varied(settings: Mapping[str, Any], runs: Sequence[Run]) -> None:
+    """What a study compares cannot be the same in all its runs."""
+    from surelabel.settings import flatten
+
+    flat = [flatten(asdict(run)) for run in runs]
+    for key in settings:
+        alike: dict[tuple[Any, ...], set[Any]] = {}
+        for one in flat:
+            same = () if key in IDENTITY else tuple(one[name] for name in IDENTITY)
+            alike.setdefault(same, set()).add(one[key])
+        varied = max(alike.values(), key=len)
+        if len(varied) > 1:
+            raise UserError(f"--set {key}: this study compares {', '.join(sorted(map(str, varied)))} of it")
 
 
 def _share_out(jobs: Sequence[Job], by_key: dict[str, Job], place: Place, workers: int) -> int:
@@ -243,19 +273,45 @@ def _write(
             results.write(record, place.results, folder_name(by_key[key]))
     done = sum(key in stored for key in by_key)
     state = "" if done == len(by_key) else f"{done} of {len(by_key)} runs are finished."
-    if options.set:
-        state = f"With {', '.join(options.set)}. {state}".strip()
+    state = f"{_in_words(options)} {state}".strip()
     layout = lay_out(study, cells, stored, options.seeds)
     tables = page.tables_of(study, layout)
     drawn = figures.draw(study, layout)
-    print("\n" + "\n\n".join(table.markdown() for table in tables) + "\n")
-    written = page.write(study, options.scale, tables, drawn, place.out / "results", state)
+    written = page.write(study, options.scale, tables, drawn, place.out / "results", state, part=_part(options))
+    _show("\n" + "\n\n".join(table.markdown() for table in tables) + "\n")
     for key, error in errors.items():
         say(f"Failed: {by_key[key].name}: {error}")
     for words in left:
         say(words)
     say(f"{state} In {', '.join(map(str, written))}".strip())
     return 1 if errors or left else 0
+
+
+def _part(options: argparse.Namespace) -> str:
+    """What tells a part of a study in the names of its files: 'phc-1seed-4e1f', a hash for changed settings."""
+    words = list(options.data or [])
+    if options.seeds:
+        words.append(f"{options.seeds}seed" + ("s" if options.seeds > 1 else ""))
+    if options.set:
+        words.append(blake2b("\n".join(sorted(options.set)).encode(), digest_size=3).hexdigest())
+    return "-".join(words)
+
+
+def _in_words(options: argparse.Namespace) -> str:
+    parts = [
+        f"Only on {', '.join(options.data)}." if options.data else "",
+        f"Seeds: {options.seeds}." if options.seeds else "",
+        f"With {', '.join(options.set)}." if options.set else "",
+    ]
+    return " ".join(part for part in parts if part)
+
+
+def _show(text: str) -> None:
+    """Print; whoever reads it, such as `head`, may leave early."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _left(queue: Queue, by_key: dict[str, Job], place: Place) -> list[str]:
@@ -269,8 +325,8 @@ def _still(study: Study, folder: Path) -> int:
     from surelabel.study import page, still
 
     tables, drawn, files = still.make(study.name, folder)
-    if tables:
-        print("\n\n".join(table.markdown() for table in tables) + "\n")
     written = page.write(study, None, tables, drawn, folder, pictures=files)
+    if tables:
+        _show("\n\n".join(table.markdown() for table in tables) + "\n")
     say(f"In {', '.join(map(str, written))}")
     return 0

@@ -212,12 +212,19 @@ def open_storage(url: str, heartbeat: int | None = None, lost_after: int | None 
         raise UserError("studies need Optuna: pip install 'surelabel[study]'") from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     kind, _, rest = url.partition(":")
-    if kind not in ("sqlite", "postgresql") or not rest.startswith("//"):
+    slashes = "///" if kind == "sqlite" else "//"
+    if kind not in ("sqlite", "postgresql") or not rest.startswith(slashes):
         raise UserError(f"--storage {kind}:...: it can be sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME")
     engine: dict[str, Any] = {"pool_pre_ping": True}
     if kind == "sqlite":
         engine["connect_args"] = {"timeout": 120}
     driver = url if kind == "sqlite" else f"postgresql+psycopg:{rest}"
+    try:
+        shown = make_url(driver).render_as_string(hide_password=True)
+    except (SQLAlchemyError, ValueError) as error:  # whose words may hold the password
+        raise UserError(
+            f"--storage {kind}:... is no URL: write postgresql://USER:PASSWORD@HOST:PORT/NAME, PORT a number"
+        ) from error
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         try:
@@ -226,5 +233,4 @@ def open_storage(url: str, heartbeat: int | None = None, lost_after: int | None 
             with alone(url):  # two that make the tables at the same time would get in each other's way
                 return optuna.storages.RDBStorage(driver, engine, heartbeat_interval=heartbeat, grace_period=lost_after)
         except (SQLAlchemyError, psycopg.Error, OSError, RuntimeError) as error:
-            shown = make_url(driver).render_as_string(hide_password=True)
             raise UserError(f"cannot open the storage {shown}: {str(error).splitlines()[0]}") from error
