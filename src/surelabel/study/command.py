@@ -6,36 +6,28 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
-from surelabel.config import Run
 from surelabel.errors import UserError
 from surelabel.study import estimate, results, worker
+from surelabel.study.asked import chosen, in_words, part_of
 from surelabel.study.catalogue import STUDIES, find
 from surelabel.study.plan import (
-    ASIDE,
     SCALES,
     Cell,
     Job,
     Study,
-    changed,
     folder_name,
     job_key,
     jobs_of,
 )
 from surelabel.study.queue import BEAT, LOST_AFTER, Queue
 from surelabel.study.worker import Place, data_dir, process, say, work
-from surelabel.validate import validate
 
 DESCRIPTION = """Make one of the paper's tables or figures: `surelabel study table1`. Its runs are shared by all workers
 on one storage; what is finished is never run again, and what was interrupted goes on where it stopped. `surelabel
 study --list` says what there is; `surelabel study import RUN ...` takes over finished run folders."""
 LEAST_LOST_AFTER = 3 * BEAT
-# What makes two runs of a study different ones whose other settings may differ too.
-IDENTITY = ("method", "data", "labels")
 
 
 def main(arguments: list[str]) -> int:
@@ -125,7 +117,7 @@ def _long(seconds: float) -> str:
 
 
 def run_study(study: Study, options: argparse.Namespace, place: Place) -> int:
-    cells = _chosen(study.cells(options.scale), options)
+    cells = chosen(study.cells(options.scale), options)
     jobs = jobs_of(cells, options.seeds)
     by_key = {job_key(job): job for job in jobs}
     if not options.tables:
@@ -133,61 +125,6 @@ def run_study(study: Study, options: argparse.Namespace, place: Place) -> int:
         if code:
             return code
     return _write(study, cells, options, by_key, place)
-
-
-def _chosen(cells: list[Cell], options: argparse.Namespace) -> list[Cell]:
-    """The cells on the data sets asked for, with the settings changed that were asked for."""
-    known = {job.run.data for cell in cells for _, job in cell.choices}
-    if options.data and (wrong := set(options.data) - known):
-        raise UserError(f"--data {min(wrong)}: this study has {', '.join(sorted(known))}")
-    kept = [cell for cell in cells if not options.data or cell.choices[0][1].run.data in options.data]
-    if not options.set:
-        return kept
-    runs = [job.run for cell in kept for _, job in cell.choices]
-    settings = _settings(options.set, runs[0])
-    _refuse_varied(settings, runs)
-    return [
-        replace(cell, choices=tuple((name, _changed(job, settings)) for name, job in cell.choices)) for cell in kept
-    ]
-
-
-def _changed(job: Job, settings: dict[str, Any]) -> Job:
-    return replace(job, run=validate(changed(job.run, settings)))
-
-
-def _settings(given: Sequence[str], run: Run) -> dict[str, Any]:
-    """KEY=VALUE pairs, each of its type, and checked on one of the runs that it is for."""
-    from surelabel.fit_options import parsed, split
-    from surelabel.settings import flatten
-
-    for word in given:
-        if "=" not in word:
-            raise UserError(f"--set {word}: write it as KEY=VALUE, such as --set steps=500")
-    asked = split([f"--{word}" for word in given])
-    if aside := asked.keys() & ASIDE:
-        raise UserError(
-            f"--set {min(aside)}: where and on what a run is made is no part of what it is, so its result would be taken "
-            "for that of the run without it. Leave it out"
-        )
-    if "seed" in asked:
-        raise UserError("--set seed: a study goes through the seeds from 0; --seeds says how many")
-    typed = flatten(asdict(parsed(run, asked)))
-    return {key: typed[key] for key in asked}
-
-
-def _refuse_varied(settings: Mapping[str, Any], runs: Sequence[Run]) -> None:
-    """What a study compares cannot be the same in all its runs."""
-    from surelabel.settings import flatten
-
-    flat = [flatten(asdict(run)) for run in runs]
-    for key in settings:
-        alike: dict[tuple[Any, ...], set[Any]] = {}
-        for one in flat:
-            same = () if key in IDENTITY else tuple(one[name] for name in IDENTITY)
-            alike.setdefault(same, set()).add(one[key])
-        varied = max(alike.values(), key=len)
-        if len(varied) > 1:
-            raise UserError(f"--set {key}: this study compares {', '.join(sorted(map(str, varied)))} of it")
 
 
 def _share_out(jobs: Sequence[Job], by_key: dict[str, Job], place: Place, workers: int) -> int:
@@ -273,11 +210,11 @@ def _write(
             results.write(record, place.results, folder_name(by_key[key]))
     done = sum(key in stored for key in by_key)
     state = "" if done == len(by_key) else f"{done} of {len(by_key)} runs are finished."
-    state = f"{_in_words(options)} {state}".strip()
+    state = f"{in_words(options)} {state}".strip()
     layout = lay_out(study, cells, stored, options.seeds)
     tables = page.tables_of(study, layout)
     drawn = figures.draw(study, layout)
-    written = page.write(study, options.scale, tables, drawn, place.out / "results", state, part=_part(options))
+    written = page.write(study, options.scale, tables, drawn, place.out / "results", state, part=part_of(options))
     _show("\n" + "\n\n".join(table.markdown() for table in tables) + "\n")
     for key, error in errors.items():
         say(f"Failed: {by_key[key].name}: {error}")
@@ -285,25 +222,6 @@ def _write(
         say(words)
     say(f"{state} In {', '.join(map(str, written))}".strip())
     return 1 if errors or left else 0
-
-
-def _part(options: argparse.Namespace) -> str:
-    """What tells a part of a study in the names of its files: 'phc-1seed-4e1f', a hash for changed settings."""
-    words = list(options.data or [])
-    if options.seeds:
-        words.append(f"{options.seeds}seed" + ("s" if options.seeds > 1 else ""))
-    if options.set:
-        words.append(blake2b("\n".join(sorted(options.set)).encode(), digest_size=3).hexdigest())
-    return "-".join(words)
-
-
-def _in_words(options: argparse.Namespace) -> str:
-    parts = [
-        f"Only on {', '.join(options.data)}." if options.data else "",
-        f"Seeds: {options.seeds}." if options.seeds else "",
-        f"With {', '.join(options.set)}." if options.set else "",
-    ]
-    return " ".join(part for part in parts if part)
 
 
 def _show(text: str) -> None:
