@@ -71,10 +71,10 @@ def test_the_page_shows_what_to_label_next_and_names_as_text(run):
 
 
 def test_cross_validation_leaves_a_run_for_each_part(run):
-    parts = [RunFolder(run / f"cv-{part}") for part in (1, 2)]
+    parts = [RunFolder(run / f"cv-{part}-of-2") for part in (1, 2)]
     assert [part.run().holdout for part in parts] == ["1/2", "2/2"]
     assert [len(part.labelled()) for part in parts] == [15, 15]
-    assert not (run / "cv-3").exists()
+    assert len(list(run.glob("cv-*"))) == 2
     assert json.loads((run / "estimate.json").read_text())["labels"] == 30
     assert "by cross-validation of the run itself over the 30 labels" in (run / "report.html").read_text()
 

@@ -74,9 +74,12 @@ def test_training_again_predicts_each_label_once(tiny):
 
     def train(run):
         begun.append(run.holdout)
-        return fit(run)
+        return fit(run)  # which refuses a folder that is there already
 
     found = by_training_again(folder, 2, train)
     assert begun == ["1/2", "2/2"]
     assert found.labels == 40
     assert found.ece is not None
+    # Other parts are other runs, which must not be taken for those.
+    assert by_training_again(folder, 3, train).labels == 40
+    assert begun[2:] == ["1/3", "2/3", "3/3"]

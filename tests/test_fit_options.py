@@ -138,6 +138,7 @@ def test_one_switch_follows_the_released_code_and_each_point_is_a_setting_of_its
         ],
         ["--method", "uda+ema", "--average.buffers", "copy", "--weak_norm", "batch-kept"],
         ["--method", "supervised+swa", "--teacher.onset", "0.5"],
+        ["--method", "fixmatch+ema", "--fidelity", "released", "--weak_norm", "batch-kept"],
     ],
 )
 def test_what_a_method_reads_can_be_set(arguments):

@@ -1,5 +1,6 @@
 import json
 import re
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from surelabel.config import Average, Optimizer
 from surelabel.errors import UserError
 from surelabel.fit import fit
 from surelabel.runfolder import RAW, RunFolder
-from surelabel.train import Health
+from surelabel.train import Health, Stopwatch
 from tests.conftest import digits
 
 
@@ -64,6 +65,25 @@ def test_timings_lie_beside_the_metrics(tiny):
     assert [line["step"] for line in lines] == [4, 8, 12]
     assert all(line["images_per_second"] > 0 for line in lines)
     assert {"views", "training", "evaluation"} <= set(lines[0])
+    assert [line["steps"] for line in lines] == [4, 4, 4]
+    assert all(line["stepping"] >= line["views"] + line["training"] for line in lines)
+
+
+def test_what_a_gpu_has_still_to_do_at_the_end_of_a_lap_is_time_of_its_steps(monkeypatch):
+    """Launching a step takes no time; waiting for all of them does."""
+    monkeypatch.setattr(torch.accelerator, "synchronize", lambda: time.sleep(0.05))
+    laps = {}
+    for device in ("cpu", "cuda"):
+        watch = Stopwatch(device)
+        for _ in range(5):
+            with watch.part("training"):
+                watch.steps += 1
+        with watch.evaluation():
+            time.sleep(0.02)
+        laps[device] = watch.lap()
+    assert laps["cpu"]["stepping"] < 0.05 <= laps["cuda"]["stepping"]
+    assert laps["cuda"]["training"] >= 0.05
+    assert all(0.02 <= lap["evaluation"] < 0.05 and lap["steps"] == 5 for lap in laps.values())
 
 
 @pytest.mark.parametrize("look_every", [1, 3])

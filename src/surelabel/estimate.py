@@ -86,7 +86,7 @@ def by_training_again(folder: RunFolder, folds: int, train: Callable[[Run], RunF
     run = folder.run()
     folds = min(folds, len(folder.labelled()))
     parts = [
-        train(replace(run, holdout=f"{part}/{folds}", out=str(Path(folder.path, f"cv-{part}"))))
+        train(replace(run, holdout=f"{part}/{folds}", out=str(Path(folder.path, f"cv-{part}-of-{folds}"))))
         for part in range(1, folds + 1)
     ]
     probs, labels = [], []

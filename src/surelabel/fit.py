@@ -134,9 +134,9 @@ def _train(
         console.print("There is no test set, so no figures: the labelled part of the data was all used for training")
         return
     result = evaluate.result(state.evaluated, state.network, data.test, run, data.train)
-    result["summary"] = asdict(summary(state.history))
-    folder.write_result(result)
-    show_result(console, result, summary(state.history))
+    course = summary(state.history)
+    folder.write_result(result | {"summary": asdict(course)})
+    show_result(console, result, course)
 
 
 def _stored(asked: Run, folder: RunFolder, console: Console) -> Run:
@@ -154,7 +154,8 @@ def _stored(asked: Run, folder: RunFolder, console: Console) -> Run:
         run = replace(run, threads=asked.threads)
     if asked.processes != run.processes:
         console.print(f"The run was begun with {run.processes} processes, and goes on with {asked.processes}")
-    return replace(run, devices=asked.devices, nodes=asked.nodes)
+    # Data may have moved; that they are the same is checked when they are read.
+    return replace(run, devices=asked.devices, nodes=asked.nodes, data_dir=asked.data_dir or run.data_dir)
 
 
 def show_found(data: DataSet, labelled: NDArray[np.int64], console: Console) -> None:

@@ -208,7 +208,7 @@ def unused(run: Run) -> set[str]:
         (run.by_neighbours and run.paws.view == "periodic", {"paws.large"}),
         (run.base == "supervised", {*METHOD_KEYS, "selection.sharpened", "batch.ratio", "views.weak", "views.strong"}),
         (run.base.endswith("pseudo-label"), {"views.strong"}),
-        (run.forward == "joint", {"weak_norm"}),
+        (run.forward == "joint" and run.teaches is None, {"weak_norm"}),  # a teacher's own pass is always a split one
         (run.by_uncertainty, {"selection.threshold", "selection.sharpened"}),
         (not run.by_uncertainty, {f"selection.{field.name}" for field in dataclasses.fields(Selection)[2:]}),
         (not run.bayesian, {"head.", "target.twice"}),

@@ -49,7 +49,7 @@ def train(
     model, *_ = fabric.setup(network, *state.optimizers)
     model.train()
     every = steps_of(run.evaluation.every, run.steps)
-    watch = Stopwatch()
+    watch = Stopwatch(run.device)
     health = Health(run, state, loader, folder)
     saved = state.step
 
@@ -64,6 +64,7 @@ def train(
             with watch.part("training"):
                 losses = advance(method, model, state, batch, fabric.backward)
             watch.images += batch.images
+            watch.steps += 1
             health.note(losses.total)
             display.step(state.step)
             # All stop at the same step, whichever of them the signal reached. Asking makes a GPU wait.
@@ -74,7 +75,7 @@ def train(
                 bring_together(state, share)
                 saved = state.step
                 if share.rank == 0:
-                    with watch.part("evaluation"):
+                    with watch.evaluation():
                         refresh(run, state, loader)
                         health.check()
                         state.history.append(evaluation(run, state, test))
@@ -202,11 +203,16 @@ class Health:
 
 
 class Stopwatch:
-    """Seconds by part of the loop since the last lap."""
+    """Seconds by part of the loop since the last lap, which an evaluation ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "cpu") -> None:
+        self.device = device
+        self._begin()
+
+    def _begin(self) -> None:
         self.seconds: dict[str, float] = {}
-        self.images = 0
+        self.images = self.steps = 0
+        self.stepping = 0.0
         self.start = time.perf_counter()
 
     @contextmanager
@@ -215,12 +221,24 @@ class Stopwatch:
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
+    @contextmanager
+    def evaluation(self) -> Iterator[None]:
+        """The part after the lap's steps; what a GPU, which works behind our back, has still to do is part of these."""
+        with self.part("training"):
+            if self.device != "cpu":
+                torch.accelerator.synchronize()
+        self.stepping = time.perf_counter() - self.start
+        with self.part("evaluation"):
+            yield
+
     def lap(self) -> dict[str, Any]:
         """Images per second of training (each counted once, however many views it has), and the seconds of each part.
 
-        A GPU works behind our back, so that there only the first figure, from the whole lap, is to be trusted.
+        On a GPU views and training are not told apart; `stepping`, the time of all `steps` that this lap made, holds
+        there too.
         """
         whole = time.perf_counter() - self.start
         row = {"images_per_second": self.images / (whole - self.seconds["evaluation"])} | self.seconds
-        self.seconds, self.images, self.start = {}, 0, time.perf_counter()
+        row |= {"stepping": self.stepping, "steps": self.steps}
+        self._begin()
         return row

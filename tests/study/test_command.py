@@ -33,6 +33,12 @@ def test_the_list_says_of_each_study_what_where_how_many_and_how_long_without_to
         (["study", "phc", "--set", "steps"], "write it as KEY=VALUE"),
         (["study", "phc", "--set", "steps=many"], "steps must be a whole number"),
         (["study", "phc", "--set", "steps=0"], "steps must be above zero"),
+        (["study", "phc", "--set", "device=cuda"], "no part of what it is"),
+        (["study", "phc", "--set", "seed=3"], "--seeds says how many"),
+        (["study", "phc", "--set", "optimizer.lr=0.1"], "this study compares 0.01, 0.03 of it"),
+        (["study", "temperature", "--set", "target.temperature=0.3"], "this study compares 0.4, 0.8, 0.9, 1.0 of it"),
+        (["study", "phc", "--set", "labels=20"], "this study compares 1%, 10%, all of it"),
+        (["study", "table1", "--tables", "--set", "optimizer.trust=0.002"], "do not go together"),
         (["study", "phc", "--storage", "mysql://x"], "it can be sqlite:///FILE or postgresql://"),
         (["study", "curves", "--data", "cifar10"], "To leave it out, name the others"),
         (["study", "import", "nowhere"], "nowhere is not a folder"),
@@ -41,6 +47,7 @@ def test_the_list_says_of_each_study_what_where_how_many_and_how_long_without_to
         (["sweep", "--space", "optimizer.lr=2:1"], "LOW must be below HIGH"),
         (["sweep", "--space", "optimizer.lr=log:0:1"], "above zero with log"),
         (["sweep", "--space", "optimizer.lr=1:2:3"], "write KEY=LOW:HIGH"),
+        (["sweep", "--space", "head.samples=log:0.4:50"], "is a whole number, and so must LOW and HIGH be"),
         (["sweep", "--space", "network.norm=1:2"], "is no number; name its values"),
         (["sweep", "--space", "optimizer.lr=1:2", "--optimizer.lr", "1"], "has no place beside --space"),
     ],
@@ -50,6 +57,39 @@ def test_a_users_mistake_is_told_before_any_work(arguments, message, capsys, tmp
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.rglob("config.yaml"))
+
+
+def test_workers_are_not_taken_for_dead_between_two_signs_of_life(capsys, tmp_path):
+    with pytest.raises(SystemExit):
+        main(["study", "phc", "--out", str(tmp_path), "--lost-after", "60"])
+    assert "every 30 seconds" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_setting_is_checked_on_the_studys_own_runs(tmp_path):
+    """PAWS, unlike the default run, has no Nesterov momentum, which LARS does not go with."""
+    options = ["--scale", "paper", "--tables", "--out", str(tmp_path), "--set", "optimizer.trust=0.002"]
+    assert main(["study", "paws-curves", *options]) == 0
+
+
+def test_a_part_of_a_study_does_not_take_the_place_of_the_whole_and_says_what_it_is(tmp_path):
+    whole = ["study", "curves", "--tables", "--out", str(tmp_path)]
+    for more in ([], ["--data", "cifar10"], ["--data", "cifar10", "--seeds", "1"], ["--set", "steps=500"]):
+        assert main([*whole, *more]) == 0
+    found = {path.stem: path.read_text() for path in (tmp_path / "results").glob("*.md")}
+    assert {"curves-laptop", "curves-laptop-cifar10", "curves-laptop-cifar10-1seed"} < found.keys()
+    assert len(found) == 4
+    assert "Only on cifar10. Seeds: 1." in found["curves-laptop-cifar10-1seed"]
+    assert "Only" not in found["curves-laptop"]
+
+
+def test_a_reader_that_leaves_early_costs_no_file(tmp_path):
+    program = "import sys; from surelabel.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, "study", "curves", "--tables", "--out", str(tmp_path)]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    running.stdout.close()
+    assert (running.stderr.read(), running.wait(timeout=60)) == (b"", 0)
+    assert (tmp_path / "results" / "curves-laptop.html").exists()
 
 
 def test_studies_without_runs_leave_a_table_and_pictures(tmp_path, capsys, monkeypatch):
@@ -136,6 +176,16 @@ def test_an_estimate_follows_the_steps_the_network_and_what_was_measured():
     }
     assert estimate.seconds(job, [alike]) == 77
     assert estimate.total([job, job.seeded(1)]) == pytest.approx(2 * plain)
+
+
+@pytest.mark.parametrize(("benchmark", "classes"), [("cifar10-250", 10), ("cifar100-400", 100), ("phc-10", 5)])
+def test_a_support_set_has_images_of_every_class_of_the_data_or_of_as_many_as_are_asked_for(benchmark, classes):
+    paws = changed(run_of("paws", benchmark, "paper"), {"paws.classes": None})
+    more = changed(paws, {"paws.per_class": paws.paws.per_class + 1})
+    assert estimate.images_of(more) - estimate.images_of(paws) == classes * paws.paws.support_views
+    fewer = {"paws.classes": 3}
+    difference = estimate.images_of(changed(more, fewer)) - estimate.images_of(changed(paws, fewer))
+    assert difference == 3 * paws.paws.support_views
 
 
 def test_the_work_of_a_network_is_that_of_its_convolutions():

@@ -15,7 +15,12 @@ RUN = recipe("fixmatch", "cifar10", 250)
 def test_a_key_is_of_what_is_run_not_of_where_or_on_what():
     elsewhere = replace(RUN, out="x", data_dir="y", threads=3, device="cpu", devices=1)
     assert job_key(Job(elsewhere)) == job_key(Job(RUN))
-    for other in (replace(RUN, seed=1), replace(RUN, steps=7), changed(RUN, {"optimizer.lr": 0.1})):
+    for other in (
+        replace(RUN, seed=1),
+        replace(RUN, init="run"),
+        replace(RUN, steps=7),
+        changed(RUN, {"optimizer.lr": 0.1}),
+    ):
         assert job_key(Job(other)) != job_key(Job(RUN))
     assert job_key(Job(RUN, finetune=0.02)) != job_key(Job(RUN))
 

@@ -71,6 +71,16 @@ def test_a_run_whose_worker_is_gone_is_claimed_again_but_not_one_whose_worker_li
     assert queue.counts(["lives", "gone"])["running"] == ["lives"]
 
 
+def test_a_worker_that_waits_long_for_others_is_not_taken_for_dead_by_one_that_waits_less(storage, monkeypatch):
+    monkeypatch.setattr("surelabel.study.queue.BEAT", 0.5)
+    patient, other = Queue(storage, lost_after=600), Queue(storage, lost_after=2)
+    patient.add(["a"])
+    with patient.alive(patient.claim(["a"], {})):
+        time.sleep(4)
+        assert other.claim(["a"], {}) is None
+    assert patient.counts(["a"])["running"] == ["a"]
+
+
 def test_what_is_finished_elsewhere_is_offered_once(storage):
     queue = Queue(storage)
     queue.add(["a"])
@@ -113,9 +123,13 @@ def test_processes_that_add_and_claim_at_the_same_time_share_the_runs_out(storag
         ("study.db", "it can be sqlite:///FILE or postgresql://"),
         ("postgresql://me:secret@127.0.0.1:1/none", "cannot open the storage postgresql"),
         ("sqlite:////proc/none/study.db", "cannot"),
+        ("sqlite://x.db", "it can be sqlite:///FILE"),
+        ("postgresql://me:secret@host:abc/db", "PORT a number"),
     ],
 )
-def test_a_storage_that_cannot_be_opened_is_told_without_its_password(url, message):
+def test_a_storage_that_cannot_be_opened_is_told_without_its_password(url, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=message) as told:
         open_storage(url)
     assert "secret" not in str(told.value)
+    assert not list(tmp_path.iterdir())

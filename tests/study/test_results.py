@@ -1,9 +1,12 @@
 import json
+import shutil
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+import surelabel
 from surelabel.errors import UserError
 from surelabel.fit import fit
 from surelabel.study import results
@@ -75,6 +78,38 @@ def test_the_time_of_a_step_leaves_evaluations_and_repeated_laps_out():
     ]
     assert results._step_seconds(laps) == pytest.approx(0.3)
     assert results._step_seconds(laps[:1]) is None
+
+
+def test_the_time_of_a_step_is_of_the_whole_lap_and_of_the_steps_that_it_made():
+    """On a GPU the parts are only launches; and a lap that was stopped in its middle has made fewer steps."""
+    lap = {"images_per_second": 1, "views": 0.1, "training": 0.1, "evaluation": 7.0}
+    laps = [lap | {"step": 10, "stepping": 90.0, "steps": 10}]
+    laps += [lap | {"step": step, "stepping": 3.0, "steps": 10} for step in (20, 30)]
+    laps += [lap | {"step": step, "stepping": 0.6, "steps": 2} for step in (40, 50, 60)]
+    assert results._step_seconds(laps) == pytest.approx(0.3)
+    assert results._seconds(laps[1]) == pytest.approx(7.2)
+
+
+def test_a_record_says_on_what_it_was_made_and_which_source_made_it_where_no_commit_does(finished, tmp_path):
+    _, folder = finished
+    assert results.record_of(folder)["machine"] == {"device": "cpu", "precision": "32", "compile": False}
+    shutil.copytree(folder, tmp_path / "run")
+    environment = json.loads((folder / "environment.json").read_text())
+    assert environment["surelabel"] == surelabel.__version__
+    for commit, source in ((None, "1234"), ("abcd", None)):
+        (tmp_path / "run" / "environment.json").write_text(json.dumps(environment | {"commit": commit}))
+        assert results.record_of(tmp_path / "run", source="1234")["environment"].get("source") == source
+        assert "source" not in results.record_of(tmp_path / "run")["environment"]
+
+
+def test_a_source_is_known_by_every_file_of_it(tmp_path):
+    package = Path(surelabel.__file__).parent
+    for name in ("same", "other"):
+        shutil.copytree(package, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.npz"))
+    with (tmp_path / "other" / "methods" / "__init__.py").open("a") as file:
+        file.write("# changed\n")
+    assert results.source_of(tmp_path / "same") == results.source_of(package)
+    assert results.source_of(tmp_path / "other") != results.source_of(package)
 
 
 def test_only_finished_run_folders_are_found(finished, tmp_path):

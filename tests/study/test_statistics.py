@@ -64,5 +64,12 @@ def test_an_interval_covers_as_often_as_it_says():
     assert covered <= stats.binom.ppf(1 - 1e-5, 400, 0.95)
 
 
+def test_equal_values_have_no_correlation_however_their_mean_rounds():
+    x, y = np.full(3, 0.1), np.array([0.7, 0.7, 0.7])
+    assert (x - x.mean()).any()  # else this would test nothing
+    assert np.isnan(pearson(x, y))
+    assert np.isnan(pearson(np.stack([x, [1.0, 2.0, 4.0]]), np.stack([[1.0, 2.0, 3.0], y]))).all()
+
+
 def test_too_few_points_have_no_correlation():
     assert correlation(pearson, [(0, 1), (1, 2)]) is None

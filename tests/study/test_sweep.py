@@ -1,7 +1,9 @@
+import numpy as np
+
 from surelabel.cli import main
 from surelabel.config import Run
 from surelabel.fit_options import split
-from surelabel.study.sweep import Space, read_space, where
+from surelabel.study.sweep import Space, _sampler, read_space, where
 
 TINY = ["--steps", "6", "--network.name", "wrn-10-1", "--network.stem_stride", "8", "--batch.labelled", "4",
         "--evaluation.every", "2", "--threads", "1", "--method", "fixmatch"]  # fmt: skip
@@ -64,6 +66,34 @@ def test_a_trial_that_fails_is_told_and_the_sweep_goes_on(tmp_path, capsys, monk
     said = capsys.readouterr()
     assert said.out.count("(the loss became nan at step 3)") == 2
     assert "no trial came to its end" in said.err
+
+
+def test_values_that_no_run_can_have_are_told_and_count_as_trials(tmp_path, capsys):
+    command = ["sweep", "--trials", "2", "--space", "selection.threshold=1.5:2", "--folder", str(tmp_path), *TINY]
+    assert main(command) == 2
+    said = capsys.readouterr()
+    assert said.out.count("(selection.threshold must lie between 0 and 1") == 2
+    assert "no trial came to its end" in said.err
+
+
+def test_without_a_test_set_there_must_be_labels_held_back(tmp_path, capsys, digits_file):
+    with np.load(digits_file) as stored:
+        np.savez(tmp_path / "untested.npz", images=stored["images"], labels=stored["labels"])
+    command = ["sweep", "--trials", "1", "--space", "optimizer.lr=log:0.003:0.3", "--folder", str(tmp_path / "sweep"),
+               "--data", str(tmp_path / "untested.npz"), "--labels", "40", "--holdout", "none", *TINY]  # fmt: skip
+    assert main(command) == 2
+    assert "has no test set to tune on" in capsys.readouterr().err
+    assert not list(tmp_path.rglob("config.yaml"))
+
+
+def test_sweeps_that_start_together_try_different_values():
+    """By chance two draws of one number agree in the first 15 digits with a probability below 1e-14."""
+    import optuna
+
+    space = read_space("optimizer.lr=log:0.003:0.3")
+    for name in ("tpe", "random"):
+        drawn = [space.suggest(optuna.create_study(sampler=_sampler(name)).ask()) for _ in range(2)]
+        assert drawn[0] != drawn[1]
 
 
 def test_choosing_on_the_test_set_is_said_loudly():

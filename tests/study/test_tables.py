@@ -1,6 +1,7 @@
 """Tables from made-up records: what they say is computed here a second time."""
 
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -38,7 +39,8 @@ def record(seed, accuracy, ece, split="s", seconds=0.1, **more):
 @pytest.fixture
 def study():
     cells = [
-        Cell(row, "LT", (("", Job(run)),), 3, Printed(70.0, 0.26) if row == "FM" else None) for row, run in RUNS.items()
+        Cell(row, "LT", (("", Job(run)),), 3, Printed(70.0, "0.26") if row == "FM" else None)
+        for row, run in RUNS.items()
     ]
     return Study("made-up", "what", "Table 0", lambda scale: cells, pairs=(("FM", "BAM-UDA"),), figure="groups")
 
@@ -64,7 +66,7 @@ def test_ours_stand_beside_the_papers(study, layout):
     assert list(table.headings) == ["method", "LT", "paper"]
     values, eces = ACCURACY["FM"], ECE["FM"]
     ours = f"{np.mean(values):.1%} ± {stats.sem(values):.1%} / {np.mean(eces):.3f} ± {stats.sem(eces):.3f}"
-    assert table.rows == [["FM", ours, "70.0% / 0.260"], ["BAM-UDA", table.rows[1][1], ""]]
+    assert table.rows == [["FM", ours, "70.0% / 0.26"], ["BAM-UDA", table.rows[1][1], ""]]
 
 
 def test_what_was_not_run_says_so_and_a_single_seed_has_no_error(study, records):
@@ -102,9 +104,62 @@ def test_groups_and_cost(study, layout):
     assert group_table(study, layout).rows[0][3] == f"{np.mean(many):.1%} ± {stats.sem(many):.1%}"
     assert group_table(study, layout).rows[0][5] == "–"
     (row,) = cost_table(study, layout).rows
-    assert row[3:] == ["1.100 ± 0.000", "100% of the run", "2 of 3"]
+    assert row[3:] == ["1.100 ± 0.000", "100%", "100%", "2 of 3"]
     assert reached(record(0, 0.8, 0.1), 0.4) == 0.5
     assert reached(record(0, 0.8, 0.1), 0.81) is None
+
+
+def with_course(record, *accuracies):
+    return record | {"history": [{"step": 10 * (n + 1), "accuracy": value} for n, value in enumerate(accuracies)]}
+
+
+def test_where_the_base_itself_first_is_as_accurate_as_at_its_end_is_told_and_who_never_is_counts(study, records):
+    """The bases get there after 2, 3 and 2 of 4 evaluations; of the others one after 1, two never: most do not."""
+    base = [(0.1, 0.6, 0.7, 0.6), (0.1, 0.2, 0.6, 0.6), (0.1, 0.6, 0.6, 0.6)]
+    other = [(0.6, 0.1, 0.1, 0.1), (0.1, 0.1, 0.1, 0.5), (0.1, 0.1, 0.1, 0.5)]
+    made = {}
+    for row, courses in (("FM", base), ("BAM-UDA", other)):
+        for seed, course in enumerate(courses):
+            key = job_key(Job(RUNS[row]).seeded(seed))
+            made[key] = with_course(records[key], *course)
+    (row,) = cost_table(study, lay_out(study, study.cells("laptop"), made)).rows
+    assert row[4:] == ["50%", "> 100%", "1 of 3"]
+
+
+def test_times_on_different_machines_are_not_compared(study, records):
+    gpu, cpu = ({"device": device, "precision": "32", "compile": False} for device in ("cuda", "cpu"))
+    keys = {(row, seed): job_key(Job(run).seeded(seed)) for row, run in RUNS.items() for seed in range(3)}
+    made = dict(records)
+    for (row, seed), machine in {("FM", 0): gpu, ("BAM-UDA", 0): cpu, ("FM", 1): gpu, ("BAM-UDA", 1): gpu}.items():
+        key = keys[row, seed]
+        made[key] = records[key] | {"machine": machine, "seconds_a_step": 1.0 if machine == gpu else 20.0}
+    made[keys["BAM-UDA", 2]] = records[keys["BAM-UDA", 2]] | {"machine": cpu, "seconds_a_step": None}
+    (row,) = cost_table(study, lay_out(study, study.cells("laptop"), made)).rows
+    assert row[3] == "1.000"
+
+
+def test_differences_are_of_the_choice_that_was_set_beforehand_not_of_the_one_that_won():
+    base, other = RUNS["FM"], RUNS["BAM-UDA"]
+    won = changed(other, {"optimizer.lr": 0.001})
+    cells = [
+        Cell("FM", "LT", (("", Job(base)),), 2),
+        Cell("BAM-UDA", "LT", (("preset", Job(other)), ("won", Job(won))), 2, compared="preset"),
+    ]
+    known = {job_key(Job(base).seeded(seed)): record(seed, 0.50, 0.1) for seed in (0, 1)}
+    known |= {job_key(Job(other).seeded(seed)): record(seed, 0.51, 0.1) for seed in (0, 1)}
+    known |= {job_key(Job(won).seeded(seed)): record(seed, 0.60, 0.1) for seed in (0, 1)}
+    study = Study("made-up", "what", "Table 0", lambda scale: cells, pairs=(("FM", "BAM-UDA"),))
+    layout = lay_out(study, cells, known)
+    assert layout.cells["BAM-UDA", "LT"].choice == "won"
+    table = pair_table(study, layout)
+    assert table.rows[0][1:3] == ["BAM-UDA (preset) − FM", "2"]
+    assert table.rows[0][3].startswith("+1.0 ")
+    assert "does not account" not in table.caption
+    free = [replace(cell, compared=None) for cell in cells]
+    table = pair_table(study, lay_out(study, free, known))
+    assert table.rows[0][1] == "BAM-UDA − FM"
+    assert table.rows[0][3].startswith("+10.0 ")
+    assert "does not account for that choice" in table.caption
 
 
 def test_correlations_are_over_settings_not_runs():
@@ -128,8 +183,6 @@ def test_correlations_are_over_settings_not_runs():
 
 @pytest.mark.parametrize("kind", ["groups", "curves", "cost"])
 def test_a_page_is_whole_by_itself_and_the_same_each_time(study, layout, tmp_path, kind):
-    from dataclasses import replace
-
     study = replace(study, figure=kind)
     for folder in ("one", "two"):
         drawn = figures.draw(study, layout)

@@ -7,25 +7,31 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from surelabel.cli import main
 from surelabel.errors import UserError
+from surelabel.fit import fit
+from surelabel.recipes import recipe
 from surelabel.settings import read_yaml
-from surelabel.study import catalogue
-from surelabel.study.plan import Job, job_key
+from surelabel.study import catalogue, results
+from surelabel.study import worker as working
+from surelabel.study.plan import Cell, Job, changed, folder_name, job_key
 from surelabel.study.queue import Queue
 from surelabel.study.worker import Place, perform
+from tests.data.official_files import cifar_files, cifar_parts, write_cifar
 
 RUNS = 4  # of the part of a study below: two methods at two learning rates
 PROGRAM = """
 import sys
 from dataclasses import replace
 from surelabel.cli import main
-from surelabel.study import catalogue
+from surelabel.study import catalogue, command
 
 if __name__ == "__main__":
+    command.LEAST_LOST_AFTER = 1
     whole = catalogue.STUDIES["phc"]
     catalogue.STUDIES["phc"] = replace(whole, cells=lambda scale: whole.cells(scale)[:2])
     sys.exit(main(["study", "phc", "--seeds", "1", *sys.argv[1:]]))
@@ -93,7 +99,9 @@ def test_three_workers_share_a_study_and_what_a_killed_one_began_is_resumed(stor
     assert f"{RUNS} runs: {RUNS} finished, 0 to do" in text
     assert "Begun" not in text
     assert times == {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("result.json")}
-    assert (out / "results" / "phc-laptop.html").exists()
+    (page,) = (out / "results").glob("*.html")
+    assert page.name.startswith("phc-laptop-1seed-")
+    assert "With steps=40, " in page.read_text()
 
 
 def test_another_machine_gets_the_results_from_the_storage(tmp_path, tiny_options, capsys):
@@ -150,14 +158,109 @@ def test_fine_tuning_follows_its_run_and_is_a_result_of_its_own(tiny, tmp_path):
 
 
 def test_a_run_that_fails_is_told_and_the_others_go_on(tmp_path, tiny_options, capsys, monkeypatch):
-    from surelabel.study import worker
-
     def broken(job, place):
         raise UserError("the loss became nan at step 3")
 
-    monkeypatch.setattr(worker, "perform", broken)
+    monkeypatch.setattr(working, "perform", broken)
     assert main(["study", "phc", "--seeds", "1", "--out", str(tmp_path), *tiny_options]) == 1
     said = capsys.readouterr().out
     assert said.count("Begun") == RUNS
     assert said.count("the loss became nan at step 3") == 2 * RUNS
     assert "0 of 4 runs are finished" in said
+
+
+def test_a_run_that_fails_by_anything_does_not_block_the_others(tmp_path, tiny_options, capsys, monkeypatch):
+    from surelabel import fit
+
+    def broken(run, resume, console, labels_of):
+        raise RuntimeError("CUDA out of memory")
+
+    monkeypatch.setattr(fit, "fit", broken)
+    assert main(["study", "phc", "--seeds", "1", "--out", str(tmp_path), *tiny_options]) == 1
+    said = capsys.readouterr().out
+    assert said.count("Begun") == RUNS
+    assert said.count("CUDA out of memory") == 2 * RUNS
+    logs = list((tmp_path / "runs" / "study").glob("*.log"))
+    assert len(logs) == RUNS
+    assert all("Traceback" in log.read_text() for log in logs)
+
+
+def test_what_is_no_error_ends_the_worker_and_gives_its_run_back(tiny, tmp_path, monkeypatch):
+    def ended(job, place):
+        raise SystemExit(3)
+
+    place = Place(tmp_path, f"sqlite:///{tmp_path / 'study.sqlite3'}", lost_after=60)
+    key = job_key(Job(tiny))
+    Queue(place.storage).add([key])
+    monkeypatch.setattr(working, "perform", ended)
+    with pytest.raises(SystemExit):
+        working.work([Job(tiny)], place)
+    assert Queue(place.storage).counts([key])["waiting"] == [key]
+
+
+def test_fine_tuning_is_left_to_the_machine_that_has_its_run(tiny, tmp_path, capsys, monkeypatch):
+    """The run was made elsewhere, and must not be made again, least of all twice at the same time."""
+    base = Job(replace(tiny, method="paws", steps=4))
+    jobs = [base, replace(base, finetune=0.05), replace(base, finetune=0.02)]
+    there = Place(tmp_path / "there", f"sqlite:///{tmp_path / 'study.sqlite3'}", lost_after=60)
+    here = replace(there, out=tmp_path / "here")
+    keys = [job_key(job) for job in jobs]
+    queue = Queue(there.storage)
+    queue.add(keys)
+    working.work(jobs[:1], there)
+    working.work(jobs, here)
+    said = capsys.readouterr().out
+    assert said.count("Left to do elsewhere: paws on") == 2
+    assert str(here.runs / folder_name(base)) in said
+    assert not here.runs.exists()
+    assert queue.counts(keys)["waiting"] == keys[1:]
+    working.work(jobs, there)
+    assert queue.counts(keys)["complete"] == keys
+
+
+def test_a_study_says_at_its_end_what_is_left_to_do_elsewhere(tmp_path, capsys, monkeypatch, tiny):
+    base = Job(replace(tiny, method="paws", steps=4))
+    whole = catalogue.STUDIES["phc"]
+    cells = [Cell("PAWS", "digits", (("", replace(base, finetune=0.05)),), 1)]
+    monkeypatch.setitem(catalogue.STUDIES, "phc", replace(whole, cells=lambda scale: cells, pairs=()))
+    elsewhere = Place(tmp_path / "there", f"sqlite:///{tmp_path / 'study.sqlite3'}", lost_after=60)
+    Queue(elsewhere.storage).add([job_key(base)])
+    working.work([base], elsewhere)
+    capsys.readouterr()
+    assert main(["study", "phc", "--out", str(tmp_path / "here"), "--storage", elsewhere.storage]) == 1
+    said = capsys.readouterr().out
+    assert "1 of 2 runs are finished" in said
+    assert said.rstrip().splitlines()[-2].startswith("Left to do elsewhere: paws on")
+
+
+def test_a_run_goes_on_and_is_fine_tuned_after_its_data_have_moved(tmp_path):
+    files = cifar_files("cifar10", "binary", cifar_parts("cifar10", records=40))
+    write_cifar(tmp_path / "one", "cifar10", "binary", False, files)
+    run = changed(
+        recipe("paws", "cifar10", 40),
+        {"steps": 4, "network.name": "wrn-10-1", "network.stem_stride": 8, "paws.unlabelled": 4, "paws.per_class": 1,
+         "paws.smalls": 0, "evaluation.every": 1, "threads": 1, "labels": "20%"},
+    )  # fmt: skip
+    job = Job(run, finetune=0.05)
+    place = Place(tmp_path, "sqlite:///unused", lost_after=60, data_dir=str(tmp_path / "one"))
+
+    def stop_at_three(row):
+        if row["step"] == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(replace(run, out=str(place.runs / folder_name(job.before)), data_dir=place.data_dir), watch=stop_at_three)
+    for before, after, part in (("one", "two", job.before), ("two", "three", job)):
+        (tmp_path / before).rename(tmp_path / after)
+        record = perform(part, replace(place, data_dir=str(tmp_path / after)))
+        assert record["key"] == job_key(part)
+    assert "Going on from step" in (place.runs / f"{folder_name(job.before)}.log").read_text()
+
+
+def test_a_record_names_the_source_only_where_it_made_the_run(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr("surelabel.runfolder.commit", lambda: None)
+    place = Place(tmp_path, "sqlite:///unused", lost_after=60)
+    job = Job(replace(tiny, steps=4))
+    made, read = perform(job, place), perform(job, place)
+    assert made["environment"]["source"] == results.source_of(Path(results.__file__).parents[1])
+    assert "source" not in read["environment"]

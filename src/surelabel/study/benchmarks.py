@@ -58,7 +58,6 @@ def cell(
     row: str | None = None,
     settings: Mapping[str, Any] | None = None,
     printed: Printed | None = None,
-    turn: int = 0,
     choices: Sequence[tuple[str, Mapping[str, Any]]] = (("", {}),),
     finetune: Sequence[float] = (),
 ) -> Cell:
@@ -68,9 +67,9 @@ def cell(
     if finetune:
         jobs = [(f"learning rate {lr:g}", Job(run, lr)) for _, run in runs for lr in finetune]
     title = benchmark_title(benchmark)
-    return Cell(row or method_title(method), title, tuple(jobs), seeds, printed, turn)
+    return Cell(row or method_title(method), title, tuple(jobs), seeds, printed)
 
 
-def seeds_of(scale: str, laptop: int = 3) -> int:
+def seeds_of(scale: str) -> int:
     """The paper's figures are of one seed each; on a laptop there are several."""
-    return laptop if scale == "laptop" else 1
+    return 3 if scale == "laptop" else 1

@@ -2,33 +2,32 @@
 
 import argparse
 import multiprocessing
+import os
 import signal
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
-from surelabel.config import Run
 from surelabel.errors import UserError
-from surelabel.study import estimate, results
+from surelabel.study import estimate, results, worker
+from surelabel.study.asked import chosen, in_words, part_of
 from surelabel.study.catalogue import STUDIES, find
 from surelabel.study.plan import (
     SCALES,
     Cell,
     Job,
     Study,
-    changed,
     folder_name,
     job_key,
     jobs_of,
 )
-from surelabel.study.queue import LOST_AFTER, Queue
+from surelabel.study.queue import BEAT, LOST_AFTER, Queue
 from surelabel.study.worker import Place, data_dir, process, say, work
-from surelabel.validate import validate
 
 DESCRIPTION = """Make one of the paper's tables or figures: `surelabel study table1`. Its runs are shared by all workers
 on one storage; what is finished is never run again, and what was interrupted goes on where it stopped. `surelabel
 study --list` says what there is; `surelabel study import RUN ...` takes over finished run folders."""
+LEAST_LOST_AFTER = 3 * BEAT
 
 
 def main(arguments: list[str]) -> int:
@@ -65,10 +64,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting of every run")
     parser.add_argument(
         "--lost-after",
-        type=_positive,
+        type=_lost_after,
         default=LOST_AFTER,
         metavar="SECONDS",
-        help=f"take a worker for dead after so long without a sign of life (default: {LOST_AFTER})",
+        help="take a worker for dead after so long without a sign of life "
+        f"(default: {LOST_AFTER}, at least {LEAST_LOST_AFTER})",
     )
     parser.add_argument("--tables", action="store_true", help="run nothing: make the tables of what is finished")
     return parser
@@ -78,6 +78,16 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
     return int(text)
+
+
+def _lost_after(text: str) -> int:
+    seconds = _positive(text)
+    if seconds < LEAST_LOST_AFTER:
+        raise argparse.ArgumentTypeError(
+            f"{text} is too short: workers give a sign of life every {BEAT} seconds, and a few may be late. "
+            f"{LEAST_LOST_AFTER} is the least"
+        )
+    return seconds
 
 
 def _place(options: argparse.Namespace) -> Place:
@@ -107,7 +117,7 @@ def _long(seconds: float) -> str:
 
 
 def run_study(study: Study, options: argparse.Namespace, place: Place) -> int:
-    cells = _chosen(study.cells(options.scale), options)
+    cells = chosen(study.cells(options.scale), options)
     jobs = jobs_of(cells, options.seeds)
     by_key = {job_key(job): job for job in jobs}
     if not options.tables:
@@ -115,37 +125,6 @@ def run_study(study: Study, options: argparse.Namespace, place: Place) -> int:
         if code:
             return code
     return _write(study, cells, options, by_key, place)
-
-
-def _chosen(cells: list[Cell], options: argparse.Namespace) -> list[Cell]:
-    """The cells on the data sets asked for, with the settings changed that were asked for."""
-    known = {job.run.data for cell in cells for _, job in cell.choices}
-    if options.data and (wrong := set(options.data) - known):
-        raise UserError(f"--data {min(wrong)}: this study has {', '.join(sorted(known))}")
-    settings = _settings(options.set)
-    kept = [cell for cell in cells if not options.data or cell.choices[0][1].run.data in options.data]
-    if not settings:
-        return kept
-    return [
-        replace(cell, choices=tuple((name, _changed(job, settings)) for name, job in cell.choices)) for cell in kept
-    ]
-
-
-def _changed(job: Job, settings: dict[str, Any]) -> Job:
-    return replace(job, run=validate(changed(job.run, settings)))
-
-
-def _settings(given: Sequence[str]) -> dict[str, Any]:
-    """KEY=VALUE pairs, each checked and of its type."""
-    from surelabel.fit_options import parsed, split
-    from surelabel.settings import flatten
-
-    for word in given:
-        if "=" not in word:
-            raise UserError(f"--set {word}: write it as KEY=VALUE, such as --set steps=500")
-    asked = split([f"--{word}" for word in given])
-    typed = flatten(asdict(parsed(Run(), asked)))
-    return {key: typed[key] for key in asked}
 
 
 def _share_out(jobs: Sequence[Job], by_key: dict[str, Job], place: Place, workers: int) -> int:
@@ -220,33 +199,52 @@ def _write(
 
     stored = results.read_all(place.results)
     errors: dict[str, str] = {}
+    left: list[str] = []
     if options.storage or not options.tables:
         queue = Queue(place.storage, place.lost_after)
         errors = queue.errors(by_key)
+        if not options.tables:
+            left = _left(queue, by_key, place)
         for key, record in queue.records(by_key.keys() - stored.keys()).items():
             stored[key] = record
             results.write(record, place.results, folder_name(by_key[key]))
     done = sum(key in stored for key in by_key)
     state = "" if done == len(by_key) else f"{done} of {len(by_key)} runs are finished."
-    if options.set:
-        state = f"With {', '.join(options.set)}. {state}".strip()
+    state = f"{in_words(options)} {state}".strip()
     layout = lay_out(study, cells, stored, options.seeds)
     tables = page.tables_of(study, layout)
     drawn = figures.draw(study, layout)
-    print("\n" + "\n\n".join(table.markdown() for table in tables) + "\n")
-    written = page.write(study, options.scale, tables, drawn, place.out / "results", state)
+    written = page.write(study, options.scale, tables, drawn, place.out / "results", state, part=part_of(options))
+    _show("\n" + "\n\n".join(table.markdown() for table in tables) + "\n")
     for key, error in errors.items():
         say(f"Failed: {by_key[key].name}: {error}")
+    for words in left:
+        say(words)
     say(f"{state} In {', '.join(map(str, written))}".strip())
-    return 1 if errors else 0
+    return 1 if errors or left else 0
+
+
+def _show(text: str) -> None:
+    """Print; whoever reads it, such as `head`, may leave early."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _left(queue: Queue, by_key: dict[str, Job], place: Place) -> list[str]:
+    """What can be done only where the run is that it goes on from."""
+    counts = queue.counts(by_key)
+    waiting = [by_key[key] for key in by_key if key in counts["waiting"]]
+    return [worker.left(job, place) for job in waiting if job.before and job_key(job.before) in counts["complete"]]
 
 
 def _still(study: Study, folder: Path) -> int:
     from surelabel.study import page, still
 
     tables, drawn, files = still.make(study.name, folder)
-    if tables:
-        print("\n\n".join(table.markdown() for table in tables) + "\n")
     written = page.write(study, None, tables, drawn, folder, pictures=files)
+    if tables:
+        _show("\n\n".join(table.markdown() for table in tables) + "\n")
     say(f"In {', '.join(map(str, written))}")
     return 0

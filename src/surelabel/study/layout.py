@@ -10,11 +10,15 @@ from surelabel.study.results import Record
 
 @dataclass(frozen=True)
 class Filled:
-    """A cell with its records by seed; of several choices, those of the most accurate one, which is named."""
+    """A cell with its records by seed; of several choices, those of the most accurate one, which is named.
+
+    `compared` are the records that differences are taken of, where they are those of another choice.
+    """
 
     cell: Cell
     records: Mapping[int, Record]
     choice: str = ""
+    compared: Mapping[int, Record] | None = None
 
     def figures(self, part: str, key: str) -> list[float | None]:
         """One figure of every seed: of `final`, `summary`, or the `pool` in the last stretch of training."""
@@ -55,11 +59,12 @@ def fill(cell: Cell, records: Mapping[str, Record], seeds: int | None = None) ->
     if not most:
         return Filled(cell, {})
     name, held = max(fair, key=lambda choice: fmean(record["final"]["accuracy"] for record in choice[1].values()))
-    return Filled(cell, held, name if len(cell.choices) > 1 else "")
+    compared = None if cell.compared is None else dict(found)[cell.compared]
+    return Filled(cell, held, name if len(cell.choices) > 1 else "", compared)
 
 
 def common(one: Filled, two: Filled) -> list[tuple[Record, Record]]:
     """The records of both by the seeds that both have, on the same labelled samples."""
-    seeds = sorted(one.records.keys() & two.records.keys())
-    pairs = [(one.records[seed], two.records[seed]) for seed in seeds]
-    return [(first, second) for first, second in pairs if first["split"] == second["split"]]
+    first, second = (cell.records if cell.compared is None else cell.compared for cell in (one, two))
+    pairs = [(first[seed], second[seed]) for seed in sorted(first.keys() & second.keys())]
+    return [pair for pair in pairs if pair[0]["split"] == pair[1]["split"]]

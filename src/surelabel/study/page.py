@@ -59,9 +59,13 @@ def write(
     folder: Path,
     state: str = "",
     pictures: Sequence[Path] = (),
+    part: str = "",
 ) -> list[Path]:
-    """NAME-SCALE.md, .html and the figure into the folder, where `pictures` are already; all these files."""
-    stem = f"{study.name}-{scale}" if scale else study.name
+    """NAME-SCALE.md, .html and the figure into the folder, where `pictures` are already; all these files.
+
+    `part` tells the files of a part of the study, or of one with other settings, from those of the whole.
+    """
+    stem = "-".join(word for word in (study.name, scale, part) if word)
     words = [f"{study.place}, {scale} scale." if scale else f"{study.place}.", study.note, state]
     words = [word for word in words if word]
     saved = figures.save(drawn, folder / stem) if drawn else []

@@ -14,16 +14,16 @@ from surelabel.settings import flatten
 
 SCALES = ("laptop", "paper")
 # Where and on what a run is made is not what is run.
-ASIDE = {"out", "data_dir", "init", "threads", "device", "devices", "nodes", "strategy", "precision", "compile"}
+ASIDE = {"out", "data_dir", "threads", "device", "devices", "nodes", "strategy", "precision", "compile"}
 FINETUNED = "finetune.lr"
 
 
 @dataclass(frozen=True)
 class Printed:
-    """What the paper prints: accuracy in percent, ECE, and the benchmark where ours is another."""
+    """What the paper prints: accuracy in percent, ECE with its digits, and the benchmark where ours is another."""
 
     accuracy: float
-    ece: float | None = None
+    ece: str | None = None
     on: str = ""
 
 
@@ -53,7 +53,8 @@ class Job:
 class Cell:
     """Runs that differ in nothing but their seed; with several `choices`, the most accurate of them is shown.
 
-    `turn` says when: all runs of an earlier turn come first.
+    `turn` says when: all runs of an earlier turn come first. `compared` is the choice that differences are taken of,
+    where it was set beforehand: the best one, chosen on the test set, would be flattered.
     """
 
     row: str
@@ -62,6 +63,7 @@ class Cell:
     seeds: int
     printed: Printed | None = None
     turn: int = 0
+    compared: str | None = None
 
 
 @dataclass(frozen=True)

@@ -90,5 +90,5 @@ def read(table: str) -> dict[tuple[str, str], Printed]:
         for column, cell in zip(heading.split()[1:], cells, strict=True):
             if cell != "-":
                 accuracy, _, ece = cell.partition("/")
-                found[row, column] = Printed(float(accuracy), float(ece) if ece else None)
+                found[row, column] = Printed(float(accuracy), f"0{ece}" if ece else None)
     return found

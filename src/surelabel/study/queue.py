@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NAME = "surelabel runs"
 LOST_AFTER = 180  # seconds without a sign of life from a worker
+BEAT = 30  # seconds at most between two signs of life, however long others would wait for them
 LOCK_NUMBER = 7_236_511  # any number, the same everywhere, for PostgreSQL's advisory lock
 
 
@@ -40,7 +41,7 @@ class Queue:
     def __init__(self, url: str, lost_after: int = LOST_AFTER) -> None:
         self.url = url
         self.lost_after = lost_after
-        self.storage = open_storage(url, max(1, lost_after // 6), lost_after)
+        self.storage = open_storage(url, BEAT, lost_after)
         import optuna
 
         with alone(url):
@@ -93,13 +94,20 @@ class Queue:
         except optuna.exceptions.UpdateFinishedTrialError:
             self.offer({claim.key: record})
 
-    def fail(self, claim: Claim, error: str) -> None:
-        """The run cannot be done: no worker tries again until it is asked for anew."""
-        self._end(claim, error)
+    def fail(self, claim: Claim, error: str | None) -> None:
+        """The run cannot be done: with an error, no worker tries again until it is asked for anew."""
+        import optuna
+
+        try:
+            if error is not None:
+                self.storage.set_trial_user_attr(claim.trial, "error", error)
+            self.storage.set_trial_state_values(claim.trial, self.states.FAIL)
+        except optuna.exceptions.UpdateFinishedTrialError:
+            pass  # taken for dead meanwhile: the run is another worker's now
 
     def release(self, claim: Claim) -> None:
         """Give the run back, for any worker to go on with."""
-        self._end(claim, None)
+        self.fail(claim, None)
         self.add([claim.key])
 
     def records(self, keys: Collection[str]) -> dict[str, Record]:
@@ -129,7 +137,7 @@ class Queue:
         over = threading.Event()
 
         def beat() -> None:
-            while not over.wait(max(0.5, self.lost_after / 6)):
+            while not over.wait(max(0.5, min(self.lost_after / 6, BEAT))):
                 try:
                     self.storage.record_heartbeat(claim.trial)
                 except Exception:  # a storage out of reach for a while must not end hours of training
@@ -153,16 +161,6 @@ class Queue:
         for key, trial in self._by_key().items():
             if key in keys and trial.state == self.states.FAIL and "error" not in trial.user_attrs:
                 self._add(key, self.states.WAITING)
-
-    def _end(self, claim: Claim, error: str | None) -> None:
-        import optuna
-
-        try:
-            if error is not None:
-                self.storage.set_trial_user_attr(claim.trial, "error", error)
-            self.storage.set_trial_state_values(claim.trial, self.states.FAIL)
-        except optuna.exceptions.UpdateFinishedTrialError:
-            pass  # taken for dead meanwhile: the run is another worker's now
 
     def _add(self, key: str, state: "optuna.trial.TrialState", record: Record | None = None) -> None:
         import optuna
@@ -214,12 +212,19 @@ def open_storage(url: str, heartbeat: int | None = None, lost_after: int | None 
         raise UserError("studies need Optuna: pip install 'surelabel[study]'") from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     kind, _, rest = url.partition(":")
-    if kind not in ("sqlite", "postgresql") or not rest.startswith("//"):
+    slashes = "///" if kind == "sqlite" else "//"
+    if kind not in ("sqlite", "postgresql") or not rest.startswith(slashes):
         raise UserError(f"--storage {kind}:...: it can be sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME")
     engine: dict[str, Any] = {"pool_pre_ping": True}
     if kind == "sqlite":
         engine["connect_args"] = {"timeout": 120}
     driver = url if kind == "sqlite" else f"postgresql+psycopg:{rest}"
+    try:
+        shown = make_url(driver).render_as_string(hide_password=True)
+    except (SQLAlchemyError, ValueError) as error:  # whose words may hold the password
+        raise UserError(
+            f"--storage {kind}:... is no URL: write postgresql://USER:PASSWORD@HOST:PORT/NAME, PORT a number"
+        ) from error
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         try:
@@ -228,5 +233,4 @@ def open_storage(url: str, heartbeat: int | None = None, lost_after: int | None 
             with alone(url):  # two that make the tables at the same time would get in each other's way
                 return optuna.storages.RDBStorage(driver, engine, heartbeat_interval=heartbeat, grace_period=lost_after)
         except (SQLAlchemyError, psycopg.Error, OSError, RuntimeError) as error:
-            shown = make_url(driver).render_as_string(hide_password=True)
             raise UserError(f"cannot open the storage {shown}: {str(error).splitlines()[0]}") from error

@@ -3,6 +3,7 @@
 import json
 import statistics
 from collections.abc import Iterable, Iterator
+from functools import cache
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
@@ -17,12 +18,19 @@ Record = dict[str, Any]
 # What of a line of metrics.jsonl is kept, and of how many lines.
 HISTORY = ("step", "accuracy", "ece", "nll", "purity", "acceptance", "pool_confidence")
 LINES = 100
-PARTS_ASIDE = {"step", "images_per_second"}
+MACHINE = ("device", "precision", "compile")
+PARTS_ASIDE = {"step", "images_per_second", "stepping", "steps"}
 
 
-def record_of(folder: Path, finetune: float | None = None, base: Path | None = None) -> Record:
-    """The record of a finished run folder; of a fine-tuned one, `base` is the folder of the run that it began with."""
+def record_of(
+    folder: Path, finetune: float | None = None, base: Path | None = None, source: str | None = None
+) -> Record:
+    """The record of a finished run folder; of a fine-tuned one, `base` is the folder of the run that it began with.
+
+    `source` is what made it, for a record without a commit.
+    """
     settings = {key: value for key, value in read_yaml((base or folder) / "config.yaml").items() if key not in ASIDE}
+    machine = read_yaml(folder / "config.yaml")
     if finetune is not None:
         settings[FINETUNED] = finetune
     result = _json(folder / "result.json")
@@ -40,12 +48,28 @@ def record_of(folder: Path, finetune: float | None = None, base: Path | None = N
             "summary": result["summary"],
             "history": [{key: _short(row.get(key)) for key in HISTORY} for row in _thinned(history)],
             "split": blake2b(json.dumps(split).encode(), digest_size=8).hexdigest(),
-            "environment": _json(folder / "environment.json"),
+            "environment": _environment(folder, source),
+            "machine": {key: machine[key] for key in MACHINE},
             "seconds": round(sum(_seconds(row) for row in timings.values()), 1),
             "seconds_a_step": _step_seconds(list(timings.values())),
         }
     except (KeyError, TypeError) as error:
         raise UserError(f"{folder} is no finished run with a test set: {error!r} is missing") from error
+
+
+def _environment(folder: Path, source: str | None) -> Record:
+    known: Record = _json(folder / "environment.json")
+    return known | ({"source": source} if source and known.get("commit") is None else {})
+
+
+@cache
+def source_of(package: Path) -> str:
+    """A hash of a package's Python files: what tells which code made a result where there is no git checkout."""
+    found = blake2b(digest_size=8)
+    for path in sorted(package.rglob("*.py")):
+        text = path.read_bytes()
+        found.update(f"{path.relative_to(package).as_posix()} {len(text)}\n".encode() + text)
+    return found.hexdigest()
 
 
 def write(record: Record, folder: Path, name: str) -> Path:
@@ -92,12 +116,15 @@ def _seconds(row: Record) -> float:
 
 def _step_seconds(timings: list[Record]) -> float | None:
     """The median over evaluations of what a step took, the evaluation itself aside; the first lap warms up."""
-    laps = [
-        (_seconds(row) - row.get("evaluation", 0.0)) / (row["step"] - before["step"])
-        for before, row in pairwise(timings)
-        if row["step"] > before["step"]
-    ]
+    laps = [_lap(before, row) for before, row in pairwise(timings) if row["step"] > before["step"]]
     return _short(statistics.median(laps)) if laps else None
+
+
+def _lap(before: Record, row: Record) -> float:
+    if "stepping" in row:
+        return float(row["stepping"] / row["steps"])
+    # As older versions have it: right on a CPU, and where the run was not stopped within the lap.
+    return float((_seconds(row) - row.get("evaluation", 0.0)) / (row["step"] - before["step"]))
 
 
 def _json(path: Path) -> Any:

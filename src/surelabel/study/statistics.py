@@ -63,11 +63,13 @@ class Correlation:
 
 def pearson(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
     """Pearson's coefficient along the last axis; nan where one of the two does not vary. x, y [..., n] -> [...]."""
+    # Equal values may differ from their mean by rounding, and two such roundings would correlate.
+    constant = (np.ptp(x, axis=-1) == 0) | (np.ptp(y, axis=-1) == 0)
     x = x - x.mean(-1, keepdims=True)
     y = y - y.mean(-1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
         found: NDArray[np.float64] = (x * y).sum(-1) / np.sqrt((x * x).sum(-1) * (y * y).sum(-1))
-    return found
+    return np.where(constant, np.nan, found)
 
 
 def spearman(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:

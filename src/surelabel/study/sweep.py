@@ -38,8 +38,8 @@ class Space:
     def suggest(self, trial: "optuna.Trial") -> Any:
         if self.choices:
             return trial.suggest_categorical(self.key, self.choices)
-        if int in _kinds(self.key) and float not in _kinds(self.key):
-            return trial.suggest_int(self.key, round(self.low), round(self.high), log=self.log)
+        if _whole(self.key):
+            return trial.suggest_int(self.key, int(self.low), int(self.high), log=self.log)
         return trial.suggest_float(self.key, self.low, self.high, log=self.log)
 
 
@@ -108,6 +108,8 @@ def read_space(text: str) -> Space:
                 raise UserError(f"--space {text}: LOW must be below HIGH, and above zero with log")
             if not {int, float} & set(_kinds(key)):
                 raise UserError(f"--space {text}: {key} is no number; name its values as A,B,C")
+            if _whole(key) and not (low.is_integer() and high.is_integer()):
+                raise UserError(f"--space {text}: {key} is a whole number, and so must LOW and HIGH be")
             return Space(key, low, high, bool(bounds[1]))
     except ValueError:
         pass
@@ -121,8 +123,13 @@ def _kinds(key: str) -> tuple[Any, ...]:
     return get_args(hint) or (hint,)
 
 
+def _whole(key: str) -> bool:
+    return int in _kinds(key) and float not in _kinds(key)
+
+
 def sweep(run: Run, spaces: list[Space], options: argparse.Namespace) -> "optuna.Study":
     """Try until there are as many trials as asked for, those of other workers and of earlier calls included."""
+    _refuse_untested(run)
     folder = Path(options.folder)
     url = options.storage or f"sqlite:///{(folder / 'sweep.sqlite3').resolve()}"
     storage = open_storage(url, LOST_AFTER // 6, LOST_AFTER)
@@ -130,10 +137,9 @@ def sweep(run: Run, spaces: list[Space], options: argparse.Namespace) -> "optuna
 
     study = optuna.create_study(
         storage=storage, study_name=options.name, load_if_exists=True, direction=OBJECTIVES[options.objective],
-        pruner=_pruner(options.pruner),
+        pruner=_pruner(options.pruner), sampler=_sampler(options.sampler),
     )  # fmt: skip
     _refuse_another(study, run, spaces, options)
-    study.sampler = _sampler(options.sampler, run.seed + len(study.trials))  # a second call draws anew
     print(f"Objective: {options.objective} {where(run)}")
 
     def stop_when_done(study: optuna.Study, _: optuna.trial.FrozenTrial) -> None:
@@ -170,6 +176,16 @@ def _refuse_another(study: "optuna.Study", run: Run, spaces: list[Space], option
     study.set_user_attr("asked", asked)
 
 
+def _refuse_untested(run: Run) -> None:
+    """Without a test set there is nothing to tune by but labels that are held back."""
+    if run.holdout is None:
+        from surelabel import build_data
+
+        data, _ = build_data.load_data(run)
+        if data.test is None:
+            raise UserError(f"{run.data} has no test set to tune on: leave --holdout none out")
+
+
 def where(run: Run) -> str:
     """On what the objective is computed, in words."""
     if run.holdout:
@@ -188,7 +204,6 @@ def _objective(
 
     values = {space.key: str(space.suggest(trial)) for space in spaces}
     path = folder / f"{options.name}-{trial.number}"
-    made = replace(parsed(run, values), out=str(path))
 
     def watch(row: Mapping[str, Any]) -> None:
         trial.report(row[options.objective], row["step"])
@@ -198,12 +213,14 @@ def _objective(
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f"{path.name}.log").open("w", encoding="utf-8") as log:
         try:
+            made = replace(parsed(run, values), out=str(path))
             fit(made, console=Console(file=log, width=120), watch=watch)
+            found = float(results.record_of(path)["final"][options.objective])
         except UserError as error:
             trial.set_user_attr("error", str(error))
             raise
     trial.set_user_attr("folder", str(path))
-    return float(results.record_of(path)["final"][options.objective])
+    return found
 
 
 def _told(study: "optuna.Study", trial: "optuna.trial.FrozenTrial") -> None:
@@ -229,10 +246,11 @@ def _conclude(study: "optuna.Study", objective: str, run: Run) -> None:
     print(f"Its settings: {_in_words(best.params)}\nIts run is in {best.user_attrs['folder']}")
 
 
-def _sampler(name: str, seed: int) -> "optuna.samplers.BaseSampler":
+def _sampler(name: str) -> "optuna.samplers.BaseSampler":
+    """Unseeded: workers that start together, or a second call, must not draw the same values."""
     import optuna
 
-    return optuna.samplers.TPESampler(seed=seed) if name == "tpe" else optuna.samplers.RandomSampler(seed=seed)
+    return optuna.samplers.TPESampler() if name == "tpe" else optuna.samplers.RandomSampler()
 
 
 def _pruner(name: str) -> "optuna.pruners.BasePruner":

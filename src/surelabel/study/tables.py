@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from math import inf
 from statistics import median
 
 from surelabel.study.layout import Filled, Layout, common, figure
-from surelabel.study.plan import Study
+from surelabel.study.plan import Printed, Study
 from surelabel.study.results import Record
 from surelabel.study.statistics import LEVEL, correlation, difference, mean, pearson, spearman
 
@@ -68,7 +69,7 @@ def main_table(study: Study, layout: Layout) -> Table:
             on = {value.on for value in printed if value}
             headings.append("paper" + (f", {on.pop()}" if on and "" not in on else ""))
             for line, value in zip(rows, printed, strict=True):
-                line.append("" if value is None else _pair(f"{value.accuracy:.1f}%", value.ece))
+                line.append("" if value is None else _printed(value))
     caption = (
         "Test accuracy / ECE of the evaluated weights at the last step, on the whole test set; mean ± standard error "
         "over seeds."
@@ -84,8 +85,8 @@ def _ours(cell: Filled) -> str:
     return f"{mean(cell.figures('final', 'accuracy'), '{:.1%}')} / {mean(cell.figures('final', 'ece'), '{:.3f}')}"
 
 
-def _pair(accuracy: str, ece: float | None) -> str:
-    return accuracy if ece is None else f"{accuracy} / {ece:.3f}"
+def _printed(value: Printed) -> str:
+    return f"{value.accuracy:.1f}%" + (f" / {value.ece}" if value.ece else "")
 
 
 def detail_table(study: Study, layout: Layout) -> Table:
@@ -108,22 +109,31 @@ def detail_table(study: Study, layout: Layout) -> Table:
 
 def pair_table(study: Study, layout: Layout) -> Table | None:
     """The compared rows seed by seed; None where there is nothing to compare yet."""
-    rows = []
+    rows, chosen = [], False
     for column in layout.columns:
         for base, other in study.pairs:
             one, two = layout.cells.get((base, column)), layout.cells.get((other, column))
             pairs = common(one, two) if one and two else []
-            if pairs:
-                rows.append([column, f"{other} − {base}", str(len(pairs)), *_differences(pairs)])
+            if one and two and pairs:
+                chosen = chosen or any(cell.choice and cell.compared is None for cell in (one, two))
+                rows.append([column, f"{_compared(two)} − {_compared(one)}", str(len(pairs)), *_differences(pairs)])
     if not rows:
         return None
     caption = (
         f"Mean of the differences over the seeds that both have, on the same labelled samples [its {LEVEL:.0%} "
         "confidence interval by Student's t], seeds improved / seeds. No correction for several comparisons."
     )
+    if chosen:
+        caption += (
+            " Of several choices the best on the test set is compared: the interval does not account for that choice."
+        )
     return Table(
         "Differences by seed", ["data", "difference", "seeds", *(row[-1] for row in DIFFERENCES)], rows, caption
     )
+
+
+def _compared(cell: Filled) -> str:
+    return cell.cell.row + ("" if cell.cell.compared is None else f" ({cell.cell.compared})")
 
 
 def _differences(pairs: Sequence[tuple[Record, Record]]) -> list[str]:
@@ -184,23 +194,50 @@ def _group(records: Sequence[Record], name: str) -> str:
 
 
 def cost_table(study: Study, layout: Layout) -> Table:
-    """For each compared pair: seconds of a step, and where the other reaches the base's final accuracy."""
+    """For each compared pair: seconds of a step, and where each first reaches the base's final accuracy."""
     rows = []
     for column in layout.columns:
         for base, other in study.pairs:
             pairs = common(layout.cells[base, column], layout.cells[other, column])
             if pairs:
-                ratios = [two["seconds_a_step"] / one["seconds_a_step"] for one, two in pairs if one["seconds_a_step"]]
-                shares = [reached(two, one["history"][-1]["accuracy"]) for one, two in pairs]
-                known = [share for share in shares if share is not None]
-                when = f"{median(known):.0%} of the run" if known else "never"
-                rows.append([column, base, other, mean(ratios, "{:.3f}"), when, f"{len(known)} of {len(pairs)}"])
+                ratios = [_ratio(one, two) for one, two in pairs]
+                own, others = ([reached(pair[place], _last(pair[0])) for pair in pairs] for place in (0, 1))
+                count = f"{sum(share is not None for share in others)} of {len(pairs)}"
+                rows.append([column, base, other, mean(ratios, "{:.3f}"), _middle(own), _middle(others), count])
     caption = (
-        "Seconds of a step, other / base, seed by seed (whatever else the machine did is in it: see `make bench`); "
-        "and the first evaluation as accurate as the base's last, the median over the seeds that get there."
+        "Seconds of a step, other / base, seed by seed (whatever else the machine did is in it: see `make bench`), of "
+        "runs on the same kind of device. Then the share of the run after which an evaluation is first as accurate as "
+        "the base's last one: of the base itself, which gets there before its end where its accuracy wavers, and of "
+        "the other; medians over seeds, > 100% where most never do."
     )
-    headings = ["data", "base", "other", "time of a step", "reaches the base's accuracy after", "seeds that do"]
+    headings = [
+        "data",
+        "base",
+        "other",
+        "time of a step",
+        "base gets there",
+        "other gets there",
+        "other's seeds that do",
+    ]
     return Table("Cost", headings, rows, caption)
+
+
+def _ratio(one: Record, two: Record) -> float | None:
+    """The second's time of a step over the first's; None where it is unknown, or where the devices differ."""
+    times = one["seconds_a_step"], two["seconds_a_step"]
+    machines = one.get("machine"), two.get("machine")  # older records do not say
+    if not all(times) or (all(machines) and machines[0] != machines[1]):
+        return None
+    return float(times[1] / times[0])
+
+
+def _last(record: Record) -> float:
+    return float(record["history"][-1]["accuracy"])
+
+
+def _middle(shares: Sequence[float | None]) -> str:
+    middle = median(inf if share is None else share for share in shares)
+    return "> 100%" if middle == inf else f"{middle:.0%}"
 
 
 def reached(record: Record, accuracy: float) -> float | None:
