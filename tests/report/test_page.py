@@ -167,6 +167,13 @@ def test_mistakes_are_told_before_the_work_begins(point_run, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_command_predicts_nothing_for_a_page_that_cannot_be(point_run, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("surelabel.sections.sections", None)
+    assert main(["report", str(point_run), "-o", str(tmp_path)]) == 2
+    assert main(["report", str(point_run), str(point_run), "-o", str(tmp_path / "report.html")]) == 2
+    assert "is named twice" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("missing", ["jinja2", "matplotlib"])
 def test_a_missing_library_is_named_with_the_extra_that_brings_it(missing, tmp_path, monkeypatch, point_run):
     for name in [name for name in sys.modules if name.partition(".")[0] == missing]:
