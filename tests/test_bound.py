@@ -50,7 +50,7 @@ def test_the_bound_of_a_network_and_its_refusals(tiny, digits_data):
     assert found.printed == pytest.approx(
         found.negative_elbo + found.divergence + found.confidence + found.sub_gaussian
     )
-    kl = sum(float(part.sum()) for part in network.head.kl())
+    kl = sum(float(part.detach().sum()) for part in network.head.kl())
     assert found.theorem > kl / len(digits_data.train)
 
     point = build.build_network(build.resolve(tiny), build_data.task_of(digits_data))
