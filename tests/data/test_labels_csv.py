@@ -42,7 +42,7 @@ def test_what_pythons_writer_writes_is_read_back(tmp_path, classes):
 
 @pytest.mark.parametrize(
     ("written", "label"),
-    [("'=SUM", "=SUM"), ("'-x", "-x"), ("-1.5", "-1.5"), ("'+a", "+a"), ("'@b", "@b"), ("'n' Roll", "'n' Roll"), ("'", "'")],
+    [("'=SUM", "=SUM"), ("'-x", "-x"), ("-1.5", "-1.5"), ("'+a", "+a"), ("'@b", "@b"), ("'n' Roll", "'n' Roll")],
 )
 def test_a_class_loses_the_apostrophe_that_keeps_a_spreadsheet_from_computing_it(tmp_path, written, label):
     assert read_labels_csv(write(tmp_path, f"path,label\na.png,{written}\n"), FILES) == {"a.png": label}
