@@ -12,10 +12,10 @@ from surelabel.data.source import DataSet
 from surelabel.errors import UserError, closest
 
 
-def _imagenet(place: Path, pixels: int = 224, shape: tuple[int, int, int] | None = None) -> DataSet:
+def _imagenet(place: Path, pixels: int | None = None, shape: tuple[int, int, int] | None = None) -> DataSet:
     if shards.are_in(place):
-        return shards.load(place, size=pixels, shape=shape)
-    return folder.load(place, size=pixels if shape is None else shape[1])
+        return shards.load(place, size=pixels or 224, shape=shape)
+    return folder.load(place, size=pixels or 224 if shape is None else shape[1])
 
 
 # The names that --data takes; each loads from --data-dir.
@@ -54,7 +54,7 @@ def load(
     if label_files and (data in NAMED or not path.is_dir()):
         raise UserError(f"--labels {label_files[0]} names the classes of files in a folder; --data {data} is no folder")
     if data in NAMED:
-        return _imagenet(Path(data_dir or "."), pixels or 224, shape) if data == "imagenet" else NAMED[data](data_dir)
+        return _imagenet(Path(data_dir or "."), pixels, shape) if data == "imagenet" else NAMED[data](data_dir)
     if path.is_dir():
         if shards.are_in(path):
             return shards.load(path, size=pixels, shape=shape)

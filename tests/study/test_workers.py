@@ -162,11 +162,17 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(tmp_path, tiny_options, c
         raise UserError("the loss became nan at step 3")
 
     monkeypatch.setattr(working, "perform", broken)
-    assert main(["study", "phc", "--seeds", "1", "--out", str(tmp_path), *tiny_options]) == 1
+    said = said_of_failures("the loss became nan at step 3", tmp_path, tiny_options, capsys)
+    assert "0 of 4 runs are finished" in said
+
+
+def said_of_failures(words, folder, options, capsys):
+    """All runs fail: each is begun, told of as it fails, and told of again at the end."""
+    assert main(["study", "phc", "--seeds", "1", "--out", str(folder), *options]) == 1
     said = capsys.readouterr().out
     assert said.count("Begun") == RUNS
-    assert said.count("the loss became nan at step 3") == 2 * RUNS
-    assert "0 of 4 runs are finished" in said
+    assert said.count(words) == 2 * RUNS
+    return said
 
 
 def test_a_run_that_fails_by_anything_does_not_block_the_others(tmp_path, tiny_options, capsys, monkeypatch):
@@ -176,10 +182,7 @@ def test_a_run_that_fails_by_anything_does_not_block_the_others(tmp_path, tiny_o
         raise RuntimeError("CUDA out of memory")
 
     monkeypatch.setattr(fit, "fit", broken)
-    assert main(["study", "phc", "--seeds", "1", "--out", str(tmp_path), *tiny_options]) == 1
-    said = capsys.readouterr().out
-    assert said.count("Begun") == RUNS
-    assert said.count("CUDA out of memory") == 2 * RUNS
+    said_of_failures("CUDA out of memory", tmp_path, tiny_options, capsys)
     logs = list((tmp_path / "runs" / "study").glob("*.log"))
     assert len(logs) == RUNS
     assert all("Traceback" in log.read_text() for log in logs)
