@@ -61,6 +61,14 @@ def test_a_file_that_is_no_result_is_named(tmp_path, text):
         results.read_all(tmp_path)
 
 
+def test_a_record_is_written_with_a_line_for_each_part_and_each_evaluation(finished, tmp_path):
+    record = results.record_of(finished[1])
+    for changed in (record, record | {"history": []}):
+        text = results.write(changed, tmp_path, "some").read_text()
+        assert json.loads(text) == changed
+        assert len(text.splitlines()) == len(changed) + max(1, len(changed["history"])) + 3  # braces, a bracket
+
+
 def test_a_long_history_is_thinned_to_a_hundred_lines_and_keeps_the_last():
     for length in (1, 99, 100, 101, 1024):
         rows = [{"step": step} for step in range(length)]

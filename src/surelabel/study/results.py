@@ -75,9 +75,19 @@ def source_of(package: Path) -> str:
 def write(record: Record, folder: Path, name: str) -> Path:
     path = folder / f"{name}.json"
     with atomic_write(path) as file:
-        json.dump(record, file, indent=1, ensure_ascii=False, allow_nan=False)
-        file.write("\n")
+        file.write(_text(record))
     return path
+
+
+def _text(record: Record) -> str:
+    """A line for each part, and for each evaluation of the history: hundreds of these files are read in diffs."""
+    parts = {key: _compact(value) for key, value in record.items()}
+    parts["history"] = "[\n  " + ",\n  ".join(map(_compact, record["history"])) + "\n ]"
+    return "{\n " + ",\n ".join(f'"{key}": {part}' for key, part in parts.items()) + "\n}\n"
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def read_all(folder: Path) -> dict[str, Record]:
