@@ -93,9 +93,9 @@ def test_the_most_accurate_choice_is_shown_among_those_with_most_seeds():
     cell = Cell("FM", "LT", (("quick", Job(run)), ("slow", Job(slow))), 2)
     known = {job_key(Job(run).seeded(seed)): record(seed, 0.5, 0.1) for seed in (0, 1)}
     known |= {job_key(Job(slow).seeded(0)): record(0, 0.9, 0.1)}
-    assert fill(cell, known).choice == "quick"
+    assert fill(cell, known, 2).choice == "quick, of 1 that ran"
     known |= {job_key(Job(slow).seeded(1)): record(1, 0.2, 0.1)}
-    found = fill(cell, known)
+    found = fill(cell, known, 2)
     assert (found.choice, [held["final"]["accuracy"] for held in found.records.values()]) == ("slow", [0.9, 0.2])
 
 
@@ -174,11 +174,34 @@ def test_correlations_are_over_settings_not_runs():
     made = lay_out(study, cells, known)
     (row,) = correlation_table(made).rows
     accuracy, ece = np.transpose(points)
-    assert row[:2] == ["LT", "4"]
-    assert row[2].startswith(f"{stats.pearsonr(accuracy, ece).statistic:+.2f} [")
-    assert row[3].startswith(f"{stats.spearmanr(accuracy, ece).statistic:+.2f} [")
+    assert row[:3] == ["LT", "4", "2"]
+    assert row[3].startswith(f"{stats.pearsonr(accuracy, ece).statistic:+.2f} [")
+    assert row[4].startswith(f"{stats.spearmanr(accuracy, ece).statistic:+.2f} [")
     assert figures.draw(study, made) is not None
     assert correlation_table(lay_out(study, cells[:2], known)) is None
+
+
+def test_a_seed_that_only_some_settings_have_does_not_correlate_them():
+    cells, known = [], {}
+    for number, threshold in enumerate((0.5, 0.7, 0.8, 0.9)):
+        job = Job(changed(RUNS["FM"], {"selection.threshold": threshold}))
+        cells.append(Cell(str(threshold), "LT", (("", job),), 2))
+        known[job_key(job.seeded(0))] = record(0, 0.5 + number / 10, 0.3)
+        if number < 2:  # a seed on which all do worse, in both figures
+            known[job_key(job.seeded(1))] = record(1, 0.1, 0.9)
+    made = lay_out(Study("sweep", "what", "Figure 0", lambda scale: cells), cells, known)
+    assert made.shared_seeds("LT") == [0]
+    assert correlation_table(made) is None  # of seed 0 the ECE does not vary
+
+
+def test_where_cells_have_different_numbers_of_seeds_the_numbers_are_shown_and_every_finished_seed_counts(
+    study, records
+):
+    one_more = records | {job_key(Job(RUNS["FM"]).seeded(3)): record(3, 0.63, 0.25)}
+    rows = main_table(study, lay_out(study, study.cells("laptop"), one_more)).rows
+    assert [row[1][-4:] for row in rows] == [" (4)", " (3)"]
+    asked = main_table(study, lay_out(study, study.cells("laptop"), one_more, seeds=3)).rows
+    assert not any("(" in row[1] for row in asked)
 
 
 @pytest.mark.parametrize("kind", ["groups", "curves", "cost"])

@@ -93,19 +93,20 @@ def _course(cell: Filled, key: str) -> tuple[Any, Any] | None:
 
 
 def _scatter(layout: Layout) -> "Figure":
-    """Accuracy against ECE, a point for each setting, its seeds as faint points."""
+    """Accuracy against ECE, a point for each setting, the mean of the seeds that all have, and its seeds faintly."""
     figure = new_figure(4.6 * len(layout.columns), 3.6)
     for place, column in zip(figure.subplots(1, len(layout.columns), squeeze=False)[0], layout.columns, strict=True):
+        seeds = layout.shared_seeds(column)
         for row in layout.rows:
             cell = layout.cells.get((row, column))
             if cell is None or not cell.records:
                 continue
             ece, accuracy = (np.array(cell.figures("final", key), dtype=np.float64) for key in ("ece", "accuracy"))
             place.scatter(ece, 100 * accuracy, s=8, color=COLOURS[0], alpha=0.25, linewidths=0)
-            place.scatter(ece.mean(), 100 * accuracy.mean(), s=28, color=COLOURS[1], zorder=3)
-            place.annotate(
-                row, (ece.mean(), 100 * accuracy.mean()), xytext=(4, 3), textcoords="offset points", fontsize=7
-            )
+            if seeds:
+                at = cell.mean("ece", seeds), 100 * cell.mean("accuracy", seeds)
+                place.scatter(*at, s=28, color=COLOURS[1], zorder=3)
+                place.annotate(row, at, xytext=(4, 3), textcoords="offset points", fontsize=7)
         place.set(xlabel="ECE", ylabel="test accuracy, %", title=column)
         _tidy(place)
     return figure

@@ -63,8 +63,9 @@ def main_table(study: Study, layout: Layout) -> Table:
         cells = [layout.cells.get((row, column)) for row in layout.rows]
         printed = [cell.cell.printed if cell else None for cell in cells]
         headings.append(column)
+        alike = len({len(cell.records) for cell in cells if cell and cell.records}) < 2
         for line, cell in zip(rows, cells, strict=True):
-            line.append(_ours(cell) if cell else "")
+            line.append(_ours(cell, alike) if cell else "")
         if any(printed):
             on = {value.on for value in printed if value}
             headings.append("paper" + (f", {on.pop()}" if on and "" not in on else ""))
@@ -72,17 +73,18 @@ def main_table(study: Study, layout: Layout) -> Table:
                 line.append("" if value is None else _printed(value))
     caption = (
         "Test accuracy / ECE of the evaluated weights at the last step, on the whole test set; mean ± standard error "
-        "over seeds."
+        "over seeds (how many, where a column's cells differ in that)."
     )
     if any(cell.cell.printed for cell in layout.cells.values()):
         caption += " The paper's figures are those of its own size and protocol."
     return Table(study.what[0].upper() + study.what[1:], headings, rows, caption)
 
 
-def _ours(cell: Filled) -> str:
+def _ours(cell: Filled, alike: bool) -> str:
     if not cell.records:
         return "not run"
-    return f"{mean(cell.figures('final', 'accuracy'), '{:.1%}')} / {mean(cell.figures('final', 'ece'), '{:.3f}')}"
+    shown = f"{mean(cell.figures('final', 'accuracy'), '{:.1%}')} / {mean(cell.figures('final', 'ece'), '{:.3f}')}"
+    return shown if alike else f"{shown} ({len(cell.records)})"
 
 
 def _printed(value: Printed) -> str:
@@ -149,28 +151,20 @@ def correlation_table(layout: Layout) -> Table | None:
     """Whether settings with a lower ECE are the more accurate ones; None of fewer than three settings."""
     rows = []
     for column in layout.columns:
-        points = points_of(layout, column)
+        seeds = layout.shared_seeds(column)
+        cells = [cell for (_, place), cell in layout.cells.items() if place == column and cell.records]
+        points = [(cell.mean("ece", seeds), cell.mean("accuracy", seeds)) for cell in cells] if seeds else []
         found = [correlation(coefficient, points) for coefficient in (pearson, spearman)]
         if all(found):
-            rows.append([column, str(len(points)), *map(str, found)])
+            rows.append([column, str(len(points)), str(len(seeds)), *map(str, found)])
     if not rows:
         return None
     caption = (
-        "Correlation of accuracy with ECE over the settings, each the mean of its seeds; negative: the better "
-        f"calibrated are the more accurate. [{LEVEL:.0%} bootstrap interval, settings resampled.]"
+        "Correlation of accuracy with ECE over the settings, each the mean of the seeds that all settings have; "
+        f"negative: the better calibrated are the more accurate. [{LEVEL:.0%} bootstrap interval, settings resampled; "
+        "of few settings it is a little too narrow.]"
     )
-    return Table("Accuracy and calibration", ["data", "settings", "Pearson", "Spearman"], rows, caption)
-
-
-def points_of(layout: Layout, column: str) -> list[tuple[float, float]]:
-    """(ECE, accuracy) of each setting, the mean over its seeds."""
-    cells = [cell for (_, place), cell in layout.cells.items() if place == column and cell.records]
-    return [(_mean(cell, "ece"), _mean(cell, "accuracy")) for cell in cells]
-
-
-def _mean(cell: Filled, key: str) -> float:
-    values = [value for value in cell.figures("final", key) if value is not None]
-    return sum(values) / len(values)
+    return Table("Accuracy and calibration", ["data", "settings", "seeds", "Pearson", "Spearman"], rows, caption)
 
 
 def group_table(study: Study, layout: Layout) -> Table:
