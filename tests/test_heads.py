@@ -123,7 +123,7 @@ def test_deviations_vanish_with_sigma_and_the_mean_becomes_the_point_prediction(
 @pytest.mark.parametrize("sampling", ["logits", "weights"])
 def test_moments_are_those_of_a_plain_loop_at_once_and_in_parts(sampling, chunk, monkeypatch):
     monkeypatch.setattr(heads, "CHUNK", chunk)
-    head = bayesian(samples=7, sampling=sampling, temperature=0.5)
+    head = bayesian(samples=7, sampling=sampling)
     features = torch.randn(5, 6)
     draws = generator(0, "x")
     if sampling == "weights":
@@ -136,7 +136,7 @@ def test_moments_are_those_of_a_plain_loop_at_once_and_in_parts(sampling, chunk,
         logits = mean[:, None] + np.sqrt(variance)[:, None] * noise
     powers = np.exp(logits.astype(np.float64) / 0.5)
     probs = powers / powers.sum(-1, keepdims=True)
-    prediction = head.predict(features, generator(0, "x"))
+    prediction = head.predict(features, generator(0, "x"), temperature=0.5)
     np.testing.assert_allclose(prediction.probs, probs.mean(1), atol=1e-6)
     np.testing.assert_allclose(prediction.std, probs.std(1), atol=1e-6)
 

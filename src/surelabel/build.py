@@ -98,7 +98,8 @@ def build_method(run: Run, samples: int = 1) -> SelfTraining | Paws:
         select=_select(run, method.select, temperature),
         target=target,
         weight=method.weight if run.weight is None else run.weight,
-        head=method.head and _bayesian(run, temperature if run.target.twice else 1.0),
+        head=method.head and _bayesian(run),
+        sampled_temperature=temperature if run.target.twice else 1.0,
         prior=prior,
         # A teacher of its own cannot be part of the network's pass.
         forward="split" if run.teaches else run.forward or method.forward,
@@ -126,8 +127,8 @@ def _paws(run: Run, method: Paws) -> Paws:
     )
 
 
-def _bayesian(run: Run, temperature: float = 1.0) -> Bayesian:
-    return Bayesian(run.head.samples, run.head.sampling, run.head.prior, temperature)
+def _bayesian(run: Run) -> Bayesian:
+    return Bayesian(run.head.samples, run.head.sampling, run.head.prior)
 
 
 def _select(run: Run, own: Select, temperature: float) -> Select:

@@ -122,7 +122,7 @@ class Exported(nn.Module):
         if isinstance(head, BayesianHead):
             mean, spread = head.moments(features)
             logits = mean[:, None] + spread[:, None] * self.noise
-            sampled = (logits / head.settings.temperature).softmax(dim=-1)
+            sampled = logits.softmax(dim=-1)
             deviation, probs = torch.std_mean(sampled, dim=1, correction=0)
             return probs, deviation
         if isinstance(head, Projection):

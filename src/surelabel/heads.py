@@ -22,14 +22,12 @@ class Bayesian:
     """The settings of a Bayesian head.
 
     `samples` is the paper's M. `sampling` draws M logit vectors from the Gaussian that the layer induces, or M weight
-    matrices as the paper does; `prior` is the deviation of the weights' Gaussian prior; `temperature` sharpens each
-    sampled prediction (the released code does so, beside sharpening their mean).
+    matrices as the paper does; `prior` is the deviation of the weights' Gaussian prior.
     """
 
     samples: int = 50
     sampling: Sampling = "logits"
     prior: float = 1.0
-    temperature: float = 1.0
 
 
 class LinearHead(nn.Linear):
@@ -64,14 +62,15 @@ class BayesianHead(GaussianLinear):
         self.settings = settings
 
     @torch.no_grad()
-    def predict(self, features: Tensor, draws: np.random.Generator, first: int = 0) -> Prediction:
-        """Mean and deviation (1/M) [N, K] of M sampled softmax outputs. features [N, D].
+    def predict(
+        self, features: Tensor, draws: np.random.Generator, first: int = 0, temperature: float = 1.0
+    ) -> Prediction:
+        """Mean and deviation (1/M) [N, K] of M sampled softmax outputs, each at this temperature. features [N, D].
 
         The features are those of sample number `first` and on in the batch that the draws are for.
         """
-        sharp = self.settings.temperature
         moments = [
-            _mean_and_deviation((logits / sharp).softmax(dim=-1) for logits in parts)
+            _mean_and_deviation((logits / temperature).softmax(dim=-1) for logits in parts)
             for parts in self._sampled_logits(features, draws, first)
         ]
         means, deviations = (torch.cat(rows) for rows in zip(*moments, strict=True))

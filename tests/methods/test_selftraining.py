@@ -10,7 +10,7 @@ import torch
 
 from surelabel import build
 from surelabel.config import Network as Settings
-from surelabel.config import Run
+from surelabel.config import Run, Target
 from surelabel.heads import BayesianHead
 from surelabel.methods import METHODS
 from surelabel.methods.prior import PriorLoss
@@ -150,3 +150,16 @@ def test_the_loss_with_a_bayesian_head_is_algorithm_1_written_out(batch, forward
     assert losses.total.item() == pytest.approx(expected, rel=1e-6)
     assert losses.prior.item() == pytest.approx(term, rel=1e-6)
     assert len(state["quantiles"]) == 1
+
+
+@pytest.mark.parametrize("forward", ["split", "joint"])
+def test_each_sampled_prediction_is_sharpened_for_pseudo_labels_alone(batch, forward):
+    """As the released code has it: what is evaluated is sampled as it is."""
+    run = Run(method="bam-uda", network=Settings("wrn-10-1"), target=Target(0.5, twice=True), forward=forward)
+    method = build.build_method(run)
+    network = build.build_network(run, TASK).double().eval()
+    losses, _ = method.loss(network, network, batch, method.init(), 0)
+    plain = network.predict(batch.weak, batch.draws("pseudo-labels")).probs
+    sharp = network.head.predict(network.features(batch.weak), batch.draws("pseudo-labels"), temperature=0.5).probs
+    assert torch.allclose(losses.prediction.probs, sharp)
+    assert not torch.allclose(plain, sharp, rtol=1e-3)

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import nn
+from numpy.random import Generator
+from torch import Tensor, nn
 
 from surelabel.config import Forward, WeakNorm
 from surelabel.equations import labelled_cross_entropy, masked_cross_entropy
-from surelabel.heads import Bayesian
+from surelabel.heads import Bayesian, BayesianHead
 from surelabel.methods.prior import PriorLoss
 from surelabel.network import Network, Output, normalised_by
 from surelabel.select import Select, State
@@ -24,7 +25,9 @@ class SelfTraining:
     """Learn from labels, and from one's own predictions on unlabelled images where they can be trusted.
 
     `views` names the view to predict on and the view to learn from; without them there is no unlabelled part.
-    With a Bayesian `head`, pseudo-labels are averages of sampled predictions, and `prior` is part of the loss.
+    With a Bayesian `head`, pseudo-labels are averages of sampled predictions, and `prior` is part of the loss;
+    `sampled_temperature` sharpens each of these predictions, beside `target`, which sharpens their mean (the released
+    code does both).
     `forward` is "split" (labelled and strong views with gradients, weak views without) or "joint" (one pass over all
     three with gradients, as the released code has it). `weak_norm` says what BatchNorm normalises the weak views by in
     the split form: see `network.normalised_by`.
@@ -36,6 +39,7 @@ class SelfTraining:
     weight: float = 1.0
     head: Bayesian | None = None
     prior: PriorLoss = PriorLoss()
+    sampled_temperature: float = 1.0
     forward: Forward = "split"
     weak_norm: WeakNorm = "running"
 
@@ -76,10 +80,15 @@ class SelfTraining:
         learnt = torch.cat([batch.labelled, batch.strong])
         if self.forward == "joint":
             out = model(torch.cat([learnt, batch.weak]), noise)
-            return out, teacher.head.predict(out.features[len(learnt) :].detach(), draws, first)
-        with normalised_by(self.weak_norm, teacher):
-            prediction = teacher.predict(batch.weak, draws, first)
+            return out, self._predict(teacher, out.features[len(learnt) :].detach(), draws, first)
+        with torch.no_grad(), normalised_by(self.weak_norm, teacher):
+            prediction = self._predict(teacher, teacher.features(batch.weak), draws, first)
         return model(learnt, noise), prediction
+
+    def _predict(self, teacher: Network, features: Tensor, draws: Generator, first: int) -> Prediction:
+        if isinstance(teacher.head, BayesianHead):
+            return teacher.head.predict(features, draws, first, self.sampled_temperature)
+        return teacher.head.predict(features, draws, first)
 
 
 def everyone(prediction: Prediction, share: Share) -> Prediction:
