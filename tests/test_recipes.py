@@ -1,9 +1,10 @@
 import pytest
 
 from surelabel.config import METHODS, steps_of
+from surelabel.data.longtail import class_sizes
 from surelabel.errors import UserError
 from surelabel.methods import METHODS as BUILT
-from surelabel.recipes import BENCHMARKS, SIZES, parse, recipe
+from surelabel.recipes import BENCHMARKS, POOLS, SIZES, parse, recipe
 from surelabel.validate import validate
 
 
@@ -39,6 +40,17 @@ def test_the_papers_constants():
     crystals = recipe("fixmatch", "phc", "10%", "paper")
     assert (crystals.steps, crystals.optimizer.lr, crystals.network.padding) == (300 * 155, 0.01, "zeros")
     assert set(vars(crystals.views).values()) == {"periodic"}
+
+
+def test_an_epoch_is_of_the_data_set_it_is_named_for():
+    """The totals of long-tailed CIFAR are those that the paper prints; here they are counted again."""
+    for name, images in POOLS.items():
+        kind, tail, alpha = name.partition("-lt")
+        if tail:
+            classes = 100 if kind == "cifar100" else 10
+            assert images == sum(class_sizes(50_000 // classes, int(alpha), classes))
+            assert recipe("paws", name, "10%", "paper").steps == 600 * -(-images // 256)
+    assert recipe("paws", "fashion-mnist", 40, "paper").steps == 600 * 235
 
 
 def test_the_constants_of_paws():

@@ -302,7 +302,8 @@ class Run:
         pixels: of a folder of pictures: the side that they are scaled and cut to; when not given, that of most of
             them, at most 256
         holdout: labelled samples to keep aside and test on: a percentage of each class such as 20%, or a part: 2/5
-        fidelity: where the paper and its released code differ, which to follow; each point is also a setting of its own
+        fidelity: where the paper and its released code have a method work differently, which to follow; each point is
+            also a setting of its own
         seed: of everything that is random
         steps: how many training steps
         out: the run folder; runs/METHOD-DATA-LABELS-seedSEED when not given

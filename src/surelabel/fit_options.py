@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from surelabel.config import Run, Selection
+from surelabel.config import Run
 from surelabel.errors import UserError, closest
 from surelabel.fit_extras import chosen_recipe, from_run, number_of, refuse_together
 from surelabel.recipes import NAMED_DATA, RELEASED, SIZES, finetune, parse, recipe
@@ -51,6 +51,7 @@ EXTRA = {
 
 
 # Settings that a method fills in with its own values.
+OF_UNCERTAINTY = ("quantile", "start", "warmup", "window", "statistic", "inclusive", "previous")
 METHOD_KEYS = ("selection.threshold", "selection.quantile", "target.temperature", "weight", "forward", "weak_norm")
 
 MORE_STEPS = (
@@ -210,7 +211,7 @@ def unused(run: Run) -> set[str]:
         (run.base.endswith("pseudo-label"), {"views.strong"}),
         (run.forward == "joint" and run.teaches is None, {"weak_norm"}),  # a teacher's own pass is always a split one
         (run.by_uncertainty, {"selection.threshold", "selection.sharpened"}),
-        (not run.by_uncertainty, {f"selection.{field.name}" for field in dataclasses.fields(Selection)[2:]}),
+        (not run.by_uncertainty, {f"selection.{name}" for name in OF_UNCERTAINTY}),
         (not run.bayesian, {"head.", "target.twice"}),
         (run.teaches is None, {"teacher."}),
         (run.teaches is None and run.by_neighbours, {"average."}),

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from surelabel.config import Head
 from surelabel.gaussian import GaussianLinear
 from surelabel.types import Prediction
 
@@ -25,9 +26,9 @@ class Bayesian:
     matrices as the paper does; `prior` is the deviation of the weights' Gaussian prior.
     """
 
-    samples: int = 50
-    sampling: Sampling = "logits"
-    prior: float = 1.0
+    samples: int = Head.samples
+    sampling: Sampling = Head.sampling
+    prior: float = Head.prior
 
 
 class LinearHead(nn.Linear):

@@ -42,7 +42,7 @@ BENCHMARKS: dict[str, tuple[str, int | str]] = {
 # Data that --data knows by name; anything else is the user's own.
 NAMED_DATA = (*dict.fromkeys(data for data, _ in BENCHMARKS.values()), "mnist")
 
-# The released code's reading wherever it differs from the paper's; docs/departures.md explains each.
+# The released code's reading of how the methods work; docs/departures.md explains each.
 RELEASED: dict[str, Any] = {
     "forward": "joint",
     "selection.sharpened": True,
@@ -52,7 +52,13 @@ RELEASED: dict[str, Any] = {
     "head.kl": "mean",
 }
 
+# Training images, of which an epoch is; of the user's own data as many as CIFAR-10's are supposed.
 POOL_OF_CRYSTALS = 9876
+POOLS = {
+    "cifar10": 50_000, "cifar100": 50_000, "mnist": 60_000, "fashion-mnist": 60_000, "imagenet": 1_281_167,
+    "phc": POOL_OF_CRYSTALS, "cifar10-lt10": 20_431, "cifar10-lt100": 12_406, "cifar100-lt10": 19_573,
+    "cifar100-lt100": 10_847,
+}  # fmt: skip
 CIFAR100_DECAY = 1e-3  # what FixMatch's authors use there
 
 
@@ -161,8 +167,7 @@ def _laptop(method: str, data: str, labels: int | str) -> Run:
 
 def _paper_paws(method: str, data: str, labels: int | str) -> Run:
     """PAWS's own constants for CIFAR-10 and ImageNet, and the paper's for the averages; see docs/departures.md."""
-    images = {"imagenet": 1_281_167, "phc": POOL_OF_CRYSTALS}.get(data, 50_000)
-    epoch = -(-images // (4096 if data == "imagenet" else Paws.unlabelled))
+    epoch = -(-POOLS.get(data, POOLS["cifar10"]) // (4096 if data == "imagenet" else Paws.unlabelled))
     run = Run(
         method=method,
         data=data,
@@ -187,6 +192,7 @@ def _paper_paws(method: str, data: str, labels: int | str) -> Run:
         return replace(
             run,
             steps=200 * epoch,
+            precision="32",  # half precision was unstable, the paper says
             network=Network("resnet-50", norm_momentum=0.1),
             paws=Paws(
                 4096,

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
+from surelabel.config import Selection
 from surelabel.equations import sharpen
 from surelabel.errors import UserError
 from surelabel.schedules import linear_warmup
@@ -60,12 +61,12 @@ class Uncertainty:
     """
 
     quantile: float
-    start: float = 0.1
-    warmup: int = 10_240
-    window: int = 50
-    statistic: Literal["variance", "std"] = "variance"
-    inclusive: bool = True
-    previous: bool = False
+    start: float = Selection.start
+    warmup: int = int(Selection.warmup)
+    window: int = Selection.window
+    statistic: Literal["variance", "std"] = Selection.statistic
+    inclusive: bool = Selection.inclusive
+    previous: bool = Selection.previous
 
     def init(self) -> State:
         return {"quantiles": torch.empty(0)}

@@ -13,7 +13,7 @@ from surelabel.targets import Sharpen
 
 def bam(method: SelfTraining) -> SelfTraining:
     """The method with another head and another selection rule, and nothing else."""
-    return replace(method, head=Bayesian(samples=50), select=Uncertainty(quantile=0.95))
+    return replace(method, head=Bayesian(), select=Uncertainty(quantile=0.95))
 
 
 bam_pseudo_label = bam(pseudo_label)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from surelabel.config import Paws as Settings
 from surelabel.equations import entropy, smooth_labels, soft_cross_entropy, soft_nearest_neighbours
 from surelabel.heads import Bayesian
 from surelabel.methods.prior import PriorLoss
@@ -27,9 +28,9 @@ class Paws:
     """
 
     target: Sharpen = Sharpen(temperature=0.25)
-    temperature: float = 0.1
-    smoothing: float = 0.1
-    me_max: bool = True
+    temperature: float = Settings.temperature
+    smoothing: float = Settings.smoothing
+    me_max: bool = Settings.me_max
     cut: float = 1e-4
     head: Bayesian | None = None
     prior: PriorLoss = PriorLoss()

@@ -15,6 +15,7 @@ TITLES = {
     "paws": "PAWS",
     "supervised": "supervised",
     "all-labels": "supervised, all labels",
+    "strong-views": "supervised, strong views",
 }
 NAMES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "fashion-mnist": "Fashion-MNIST", "phc": "PhC"}
 # At laptop scale, where there are several settings of a method to compare, they are compared on this benchmark.
@@ -39,10 +40,15 @@ def benchmark_title(benchmark: str) -> str:
 
 
 def run_of(method: str, benchmark: str, scale: str, settings: Mapping[str, Any] | None = None) -> Run:
-    """The recipe's run with some settings changed; on a laptop with one thread, so that workers share the cores."""
+    """The recipe's run with some settings changed; on a laptop with one thread, so that workers share the cores.
+
+    Two are no methods of their own, but supervised: all-labels, and strong-views of the labelled samples.
+    """
     data, labels = BENCHMARKS[benchmark]
-    supervised = method == "all-labels"
-    run = recipe("supervised" if supervised else method, data, "all" if supervised else labels, scale)
+    own = "supervised" if method in ("all-labels", "strong-views") else method
+    run = recipe(own, data, "all" if method == "all-labels" else labels, scale)
+    if method == "strong-views":
+        run = replace(run, views=replace(run.views, labelled="strong"))
     if scale == "laptop":
         run = replace(run, threads=1)
     made: Run = changed(run, settings or {})
