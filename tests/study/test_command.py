@@ -50,6 +50,7 @@ def test_the_list_says_of_each_study_what_where_how_many_and_how_long_without_to
         (["sweep", "--space", "head.samples=log:0.4:50"], "is a whole number, and so must LOW and HIGH be"),
         (["sweep", "--space", "network.norm=1:2"], "is no number; name its values"),
         (["sweep", "--space", "optimizer.lr=1:2", "--optimizer.lr", "1"], "has no place beside --space"),
+        (["sweep", "--space", "selection.threshold=0.7:0.99", "--method", "bam-uda"], "has no effect on this run"),
     ],
 )
 def test_a_users_mistake_is_told_before_any_work(arguments, message, capsys, tmp_path, monkeypatch):
@@ -64,6 +65,14 @@ def test_workers_are_not_taken_for_dead_between_two_signs_of_life(capsys, tmp_pa
         main(["study", "phc", "--out", str(tmp_path), "--lost-after", "60"])
     assert "every 30 seconds" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("arguments", [["sweep", "--trials"], ["study", "phc", "--workers"]])
+@pytest.mark.parametrize("number", ["0", "-1", "many"])
+def test_there_is_no_less_than_one_of_trials_and_workers(arguments, number, capsys):
+    with pytest.raises(SystemExit):
+        main([*arguments, number])
+    assert "is no whole number from 1" in capsys.readouterr().err
 
 
 def test_a_setting_is_checked_on_the_studys_own_runs(tmp_path):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from surelabel.errors import UserError
 from surelabel.study import estimate, results, worker
+from surelabel.study.arguments import positive
 from surelabel.study.asked import chosen, in_words, part_of
 from surelabel.study.catalogue import STUDIES, find
 from surelabel.study.plan import (
@@ -55,8 +56,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--scale", choices=SCALES, default="laptop", help="small runs, or the paper's (default: laptop)"
     )
-    parser.add_argument("--seeds", type=_positive, metavar="N", help="runs of each setting (default: the study's own)")
-    parser.add_argument("--workers", type=_positive, default=1, metavar="N", help="processes here (default: 1)")
+    parser.add_argument("--seeds", type=positive, metavar="N", help="runs of each setting (default: the study's own)")
+    parser.add_argument("--workers", type=positive, default=1, metavar="N", help="processes here (default: 1)")
     parser.add_argument("--out", default=".", metavar="DIR", help="for results/ and runs/ (default: this folder)")
     parser.add_argument("--storage", metavar="URL", help="sqlite:///FILE (default: in DIR/runs) or postgresql://...")
     parser.add_argument("--data-dir", metavar="DIR", help="where the files of CIFAR and ImageNet are")
@@ -74,14 +75,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
-    return int(text)
-
-
 def _lost_after(text: str) -> int:
-    seconds = _positive(text)
+    seconds = positive(text)
     if seconds < LEAST_LOST_AFTER:
         raise argparse.ArgumentTypeError(
             f"{text} is too short: workers give a sign of life every {BEAT} seconds, and a few may be late. "
