@@ -154,6 +154,6 @@ STUDIES = (
           "Figure 1b (fig:combined_emp)", _paws_sweep, heading="setting", figure="scatter"),
     Study("bam-settings", "what BAM-FixMatch gains or loses by each of its settings", "not in the paper", _bam_settings,
           pairs=(("FM", "BAM-FM"), (LONGER, BAM_LONGER), *(("BAM-FM", f"BAM-FM, {changed}") for changed in (
-              "Q = 0.7", "Q = 0.3", "KL × 0.1", "no KL", "quantile over 5 steps", "batch statistics",
+              *(f"Q = {q:g}" for q in QUANTILES), "KL × 0.1", "no KL", "quantile over 5 steps", "batch statistics",
               "soft targets")))),
 )  # fmt: skip
