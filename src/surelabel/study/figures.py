@@ -28,10 +28,10 @@ FORMATS = ("svg", "png")
 
 def draw(study: Study, layout: Layout) -> "Figure | None":
     """The study's figure; None where it has none, or nothing to show yet."""
-    if study.figure is None or not any(cell.records for cell in layout.cells.values()):
+    if study.shows is None or not any(cell.records for cell in layout.cells.values()):
         return None
-    drawers = {"curves": _curves, "scatter": _scatter, "groups": _groups, "cost": _curves}
-    return drawers[study.figure](layout)
+    drawers = {"curves": _curves, "correlation": _scatter, "groups": _groups, "cost": _curves}
+    return drawers[study.shows](layout)
 
 
 def new_figure(width: float, height: float) -> "Figure":
