@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from surelabel.errors import UserError
-from surelabel.study import estimate, results, worker
+from surelabel.study import estimate, results
 from surelabel.study.arguments import positive
 from surelabel.study.asked import chosen, in_words, part_of
 from surelabel.study.catalogue import STUDIES, find
@@ -23,7 +23,7 @@ from surelabel.study.plan import (
     jobs_of,
 )
 from surelabel.study.queue import BEAT, LOST_AFTER, Queue
-from surelabel.study.worker import Place, data_dir, process, say, work
+from surelabel.study.worker import Place, data_dir, left, process, say, work
 
 DESCRIPTION = """Make one of the paper's tables or figures: `surelabel study table1`. Its runs are shared by all workers
 on one storage; what is finished is never run again, and what was interrupted goes on where it stopped. `surelabel
@@ -194,12 +194,12 @@ def _write(
 
     stored = results.read_all(place.results)
     errors: dict[str, str] = {}
-    left: list[str] = []
+    others: list[str] = []
     if options.storage or not options.tables:
         queue = Queue(place.storage, place.lost_after)
         errors = queue.errors(by_key)
         if not options.tables:
-            left = _left(queue, by_key, place)
+            others = _left(queue, by_key, place)
         for key, record in queue.records(by_key.keys() - stored.keys()).items():
             stored[key] = record
             results.write(record, place.results, folder_name(by_key[key]))
@@ -213,10 +213,10 @@ def _write(
     _show("\n" + "\n\n".join(table.markdown() for table in tables) + "\n")
     for key, error in errors.items():
         say(f"Failed: {by_key[key].name}: {error}")
-    for words in left:
+    for words in others:
         say(words)
     say(f"{state} In {', '.join(map(str, written))}".strip())
-    return 1 if errors or left else 0
+    return 1 if errors or others else 0
 
 
 def _show(text: str) -> None:
@@ -231,7 +231,7 @@ def _left(queue: Queue, by_key: dict[str, Job], place: Place) -> list[str]:
     """What can be done only where the run is that it goes on from."""
     counts = queue.counts(by_key)
     waiting = [by_key[key] for key in by_key if key in counts["waiting"]]
-    return [worker.left(job, place) for job in waiting if job.before and job_key(job.before) in counts["complete"]]
+    return [left(job, place) for job in waiting if job.before and job_key(job.before) in counts["complete"]]
 
 
 def _still(study: Study, folder: Path) -> int:

@@ -8,6 +8,7 @@ from statistics import median
 import numpy as np
 
 from surelabel.config import Run, steps_of
+from surelabel.study.benchmarks import CLASSES
 from surelabel.study.plan import FINETUNED, Job
 from surelabel.study.results import Record
 
@@ -17,7 +18,6 @@ REFERENCE = {"seconds": 0.20, "images": 16 + 7 * 16 + 7 * 16 / 3}
 REFERENCE_NETWORK = "wrn-10-2"
 SORT_SECONDS = 0.025  # of a million numbers, on that machine
 SIDES = {"imagenet": 224, "fashion-mnist": 28, "mnist": 28}
-CLASSES = {"phc": 5, "imagenet": 1000}
 TEST_IMAGES = {"phc": 1500, "imagenet": 50_000}
 
 
@@ -47,14 +47,12 @@ def images_of(run: Run) -> float:
         crops = run.paws
         small = crops.smalls * (9 / 16) ** 2
         taught = (2 / 3 if run.teaches else 0) * crops.unlabelled
-        support = (crops.classes or _classes(run.data)) * crops.per_class * crops.support_views
+        support = (
+            (crops.classes or CLASSES.get(run.data.partition("-lt")[0], 10)) * crops.per_class * crops.support_views
+        )
         return crops.unlabelled * (2 + small) + support + taught
     pool = 0 if run.base == "supervised" else run.batch.labelled * run.batch.ratio
     return run.batch.labelled + pool * (2 if run.forward == "joint" else 4 / 3)
-
-
-def _classes(data: str) -> int:
-    return 100 if data.startswith("cifar100") else CLASSES.get(data, 10)
 
 
 def work(run: Run) -> float:
