@@ -71,6 +71,11 @@ def _parser() -> argparse.ArgumentParser:
         help="take a worker for dead after so long without a sign of life "
         f"(default: {LOST_AFTER}, at least {LEAST_LOST_AFTER})",
     )
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="train again the runs that a fine-tuning goes on from, where their folders are not here",
+    )
     parser.add_argument("--tables", action="store_true", help="run nothing: make the tables of what is finished")
     return parser
 
@@ -89,7 +94,7 @@ def _place(options: argparse.Namespace) -> Place:
     out = Path(options.out)
     storage = options.storage or f"sqlite:///{(out / 'runs' / 'study.sqlite3').resolve()}"
     where = None if options.data_dir is None else str(Path(options.data_dir).resolve())
-    return Place(out.resolve(), storage, options.lost_after, where)
+    return Place(out.resolve(), storage, options.lost_after, where, options.again)
 
 
 def listing(scale: str, records: Mapping[str, results.Record]) -> str:
@@ -115,15 +120,19 @@ def run_study(study: Study, options: argparse.Namespace, place: Place) -> int:
     cells = chosen(study.cells(options.scale), options)
     jobs = jobs_of(cells, options.seeds)
     by_key = {job_key(job): job for job in jobs}
+    told: set[str] = set()
     if not options.tables:
-        code = _share_out(jobs, by_key, place, options.workers)
+        code = _share_out(jobs, by_key, place, options.workers, told)
         if code:
             return code
-    return _write(study, cells, options, by_key, place)
+    return _write(study, cells, options, by_key, place, told)
 
 
-def _share_out(jobs: Sequence[Job], by_key: dict[str, Job], place: Place, workers: int) -> int:
-    """Let the missing runs wait, and work on them; 0 where nothing was left to stop."""
+def _share_out(jobs: Sequence[Job], by_key: dict[str, Job], place: Place, workers: int, told: set[str]) -> int:
+    """Let the missing runs wait, and work on them; 0 where nothing was left to stop.
+
+    `told` gets the runs of which it is told that their fine-tuning is left to others.
+    """
     stored = results.read_all(place.results)
     queue = Queue(place.storage, place.lost_after)
     queue.offer({key: stored[key] for key in by_key.keys() & stored.keys()})
@@ -132,7 +141,11 @@ def _share_out(jobs: Sequence[Job], by_key: dict[str, Job], place: Place, worker
     say(f"{len(jobs)} runs: {len(complete)} finished, {len(missing)} to do")
     if not missing:
         return 0
-    _check_data(missing, place)
+    others = left(queue, by_key, place)
+    told.update(others)
+    for words in others.values():
+        say(words)
+    _check_data([job for job in missing if not job.before or job_key(job.before) not in others], place)
     queue.add([job_key(job) for job in missing])
     if workers == 1:
         return _alone(jobs, place)
@@ -186,7 +199,12 @@ def _together(jobs: Sequence[Job], place: Place, workers: int) -> int:
 
 
 def _write(
-    study: Study, cells: Sequence[Cell], options: argparse.Namespace, by_key: dict[str, Job], place: Place
+    study: Study,
+    cells: Sequence[Cell],
+    options: argparse.Namespace,
+    by_key: dict[str, Job],
+    place: Place,
+    told: set[str],
 ) -> int:
     """Results that other machines made are written here too, then the tables."""
     from surelabel.study import figures, page
@@ -194,12 +212,12 @@ def _write(
 
     stored = results.read_all(place.results)
     errors: dict[str, str] = {}
-    others: list[str] = []
+    others: dict[str, str] = {}
     if options.storage or not options.tables:
         queue = Queue(place.storage, place.lost_after)
         errors = queue.errors(by_key)
         if not options.tables:
-            others = _left(queue, by_key, place)
+            others = left(queue, by_key, place)
         for key, record in queue.records(by_key.keys() - stored.keys()).items():
             stored[key] = record
             results.write(record, place.results, folder_name(by_key[key]))
@@ -213,8 +231,9 @@ def _write(
     _show("\n" + "\n\n".join(table.markdown() for table in tables) + "\n")
     for key, error in errors.items():
         say(f"Failed: {by_key[key].name}: {error}")
-    for words in others:
-        say(words)
+    for base, words in others.items():
+        if base not in told:
+            say(words)
     say(f"{state} In {', '.join(map(str, written))}".strip())
     return 1 if errors or others else 0
 
@@ -225,13 +244,6 @@ def _show(text: str) -> None:
         print(text, flush=True)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _left(queue: Queue, by_key: dict[str, Job], place: Place) -> list[str]:
-    """What can be done only where the run is that it goes on from."""
-    counts = queue.counts(by_key)
-    waiting = [by_key[key] for key in by_key if key in counts["waiting"]]
-    return [left(job, place) for job in waiting if job.before and job_key(job.before) in counts["complete"]]
 
 
 def _still(study: Study, folder: Path) -> int:
