@@ -5,14 +5,14 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from surelabel.errors import UserError
-from surelabel.study import estimate, results
+from surelabel.study import results
 from surelabel.study.arguments import positive
 from surelabel.study.asked import chosen, in_words, part_of
-from surelabel.study.catalogue import STUDIES, find
+from surelabel.study.catalogue import find
 from surelabel.study.plan import (
     SCALES,
     Cell,
@@ -38,6 +38,8 @@ def main(arguments: list[str]) -> int:
         return take_over(arguments[1:])
     options = _parser().parse_args(arguments)
     if options.list:
+        from surelabel.study.listing import listing
+
         print(listing(options.scale, results.read_all(Path(options.out) / "results" / "runs")))
         return 0
     if options.name is None:
@@ -52,7 +54,9 @@ def main(arguments: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="surelabel study", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("name", nargs="?", metavar="NAME", help="which study")
-    parser.add_argument("--list", action="store_true", help="what each study is, and how long it would take here")
+    parser.add_argument(
+        "--list", action="store_true", help="what each study is, and how long the rest of it would take here"
+    )
     parser.add_argument(
         "--scale", choices=SCALES, default="laptop", help="small runs, or the paper's (default: laptop)"
     )
@@ -95,25 +99,6 @@ def _place(options: argparse.Namespace) -> Place:
     storage = options.storage or f"sqlite:///{(out / 'runs' / 'study.sqlite3').resolve()}"
     where = None if options.data_dir is None else str(Path(options.data_dir).resolve())
     return Place(out.resolve(), storage, options.lost_after, where, options.again)
-
-
-def listing(scale: str, records: Mapping[str, results.Record]) -> str:
-    """Every study: what, where in the paper, how many runs, how long. Runs that studies share are counted in each."""
-    speed = estimate.speed_here()
-    lines = [f"At {scale} scale, on one core of this machine; times are estimates. Runs that studies share run once.\n"]
-    for study in STUDIES.values():
-        jobs = jobs_of(study.cells(scale))
-        time = _long(estimate.total(jobs, records, speed))
-        cost = f"{len(jobs)} runs, about {time}" if jobs else "no runs"
-        lines.append(f"{study.name:<16} {study.what}\n{'':<16} {study.place}; {cost}")
-    return "\n".join(lines)
-
-
-def _long(seconds: float) -> str:
-    from surelabel.display import duration
-
-    days = seconds / 86_400
-    return duration(seconds) if days < 3 else f"{days:,.0f} days" if days < 1000 else f"{days / 365:,.0f} years"
 
 
 def run_study(study: Study, options: argparse.Namespace, place: Place) -> int:

@@ -125,10 +125,15 @@ def key_of(settings: Mapping[str, Any]) -> str:
 
 def told(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Of these settings those that say something: not the default, and read by the method."""
-    run = changed(Run(), {key: settings[key] for key in settings if key in _defaults()})
-    aside = ASIDE | unused(run)
+    aside = ASIDE | unused(run_with(settings))
     plain = {key: _plain(value) for key, value in settings.items() if key not in aside}
     return {key: value for key, value in plain.items() if value != _plain(_defaults().get(key))}
+
+
+def run_with(settings: Mapping[str, Any]) -> Run:
+    """The run that these settings are of, those that no run has left out."""
+    made: Run = changed(Run(), {key: settings[key] for key in settings if key in _defaults()})
+    return made
 
 
 def different(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:

@@ -82,6 +82,7 @@ def _take(queue: Queue, claim: Claim, by_key: dict[str, Job], place: Place) -> N
     except BaseException:
         queue.release(claim)
         raise
+    record["speed"] = round(estimate.speed_here(), 3)
     results.write(record, place.results, folder_name(job))
     queue.finish(claim, record)
     _report(queue, job, record, by_key)
@@ -174,8 +175,8 @@ def _train(run: Run, folder: Path, labels_of: Path | None = None) -> str | None:
 def _report(queue: Queue, job: Job, record: Record, by_key: dict[str, Job]) -> None:
     counts = queue.counts(by_key)
     left = [by_key[key] for name in ("waiting", "running") for key in counts[name]]
-    finished = queue.records(by_key)
-    ahead = estimate.total(left, finished) / (len(counts["running"]) + 1)
+    clock = estimate.Clock(queue.records(by_key).values(), estimate.speed_here())
+    ahead = clock.total(left) / (len(counts["running"]) + 1)
     figures = f"accuracy {record['final']['accuracy']:.1%}, ECE {record['final']['ece']:.3f}"
     say(
         f"[{len(counts['complete'])}/{len(by_key)}] {job.name}: {figures}, {duration(record['seconds'])}; "
