@@ -138,4 +138,4 @@ def speed_here() -> float:
         torch.autograd.grad(torch.nn.functional.conv2d(images, filters, padding=1), leaves, gradient)
         taken.append(time.thread_time() - start)
     torch.set_num_threads(threads)
-    return CONVOLUTION_SECONDS / min(taken)
+    return CONVOLUTION_SECONDS / (min(taken) or sum(taken) / len(taken))  # some clocks tick more slowly than one takes
