@@ -40,9 +40,23 @@ def test_every_run_of_a_study_is_valid_and_every_row_in_its_place(name, scale):
     for job in jobs_of(cells):
         validate(job.run)
         assert job.run.threads == (1 if scale == "laptop" else None)
-    rows = {cell.row for cell in cells}
-    assert not cells or {row for pair in study.pairs for row in pair} <= rows
-    assert not study.rows or set(study.rows) == rows
+    assert not study.rows or set(study.rows) == {cell.row for cell in cells}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_that_are_compared_stand_side_by_side_at_some_scale(name):
+    places = {(scale, cell.column): set() for scale in SCALES for cell in cells_of(name, scale)}
+    for scale in SCALES:
+        for cell in cells_of(name, scale):
+            places[scale, cell.column].add(cell.row)
+    for pair in STUDIES[name].pairs:
+        assert any(rows >= set(pair) for rows in places.values()), pair
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_what_is_changed_of_bam_fixmatch_is_compared_with_it_as_it_is(scale):
+    changed = {cell.row for cell in cells_of("bam-settings", scale) if cell.row.startswith("BAM-FM,")}
+    assert changed <= {other for _, other in STUDIES["bam-settings"].pairs}
 
 
 @pytest.mark.parametrize("scale", SCALES)

@@ -6,20 +6,28 @@ import sys
 import pytest
 
 from surelabel.cli import main
-from surelabel.study import estimate
+from surelabel.study import results
 from surelabel.study.benchmarks import run_of
 from surelabel.study.catalogue import STUDIES
-from surelabel.study.plan import Job, changed, jobs_of
+from surelabel.study.plan import changed, job_key, jobs_of, settings_of
 
 
-def test_the_list_says_of_each_study_what_where_how_many_and_how_long_without_torch():
-    program = "import sys; from surelabel.cli import main; main(['study', '--list']); print('torch' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert said.splitlines()[-1] == "False"
+def test_the_list_says_of_each_study_what_where_how_many_and_how_long(tmp_path, capsys):
+    """With the results of one study, which is done then; times are of what is to do."""
+    cells = STUDIES["paws-curves"].cells("laptop")
+    for job in jobs_of(cells):
+        record = {"config": settings_of(job), "final": {}, "seconds": 100.0, "history": [], "seed": job.run.seed}
+        results.write(record, tmp_path / "results" / "runs", job_key(job))
+    assert main(["study", "--list", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    done = {job_key(job) for job in jobs_of(cells)}
     for name, study in STUDIES.items():
-        runs = len(jobs_of(study.cells("laptop")))
         assert re.search(rf"^{name} +{re.escape(study.what)}\n +{re.escape(study.place)}; ", said, re.MULTILINE)
-        assert f"{study.place}; {runs} runs, about " in said if runs else f"{study.place}; no runs" in said
+        keys = {job_key(job) for job in jobs_of(study.cells("laptop"))}
+        left = len(keys - done)
+        rest = f"{len(keys)} runs, " + (f"{left} to do, about " if left else "all done")
+        assert f"{study.place}; {rest if keys else 'no runs'}" in said
+    assert "9 runs, all done" in said
     assert "estimates" in said
 
 
@@ -50,6 +58,7 @@ def test_the_list_says_of_each_study_what_where_how_many_and_how_long_without_to
         (["sweep", "--space", "head.samples=log:0.4:50"], "is a whole number, and so must LOW and HIGH be"),
         (["sweep", "--space", "network.norm=1:2"], "is no number; name its values"),
         (["sweep", "--space", "optimizer.lr=1:2", "--optimizer.lr", "1"], "has no place beside --space"),
+        (["sweep", "--space", "selection.threshold=0.7:0.99", "--method", "bam-uda"], "has no effect on this run"),
     ],
 )
 def test_a_users_mistake_is_told_before_any_work(arguments, message, capsys, tmp_path, monkeypatch):
@@ -64,6 +73,14 @@ def test_workers_are_not_taken_for_dead_between_two_signs_of_life(capsys, tmp_pa
         main(["study", "phc", "--out", str(tmp_path), "--lost-after", "60"])
     assert "every 30 seconds" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("arguments", [["sweep", "--trials"], ["study", "phc", "--workers"]])
+@pytest.mark.parametrize("number", ["0", "-1", "many"])
+def test_there_is_no_less_than_one_of_trials_and_workers(arguments, number, capsys):
+    with pytest.raises(SystemExit):
+        main([*arguments, number])
+    assert "is no whole number from 1" in capsys.readouterr().err
 
 
 def test_a_setting_is_checked_on_the_studys_own_runs(tmp_path):
@@ -159,54 +176,3 @@ def test_finished_run_folders_are_imported_where_a_study_has_such_a_run(tmp_path
     assert main(["study", "import", str(tmp_path / "runs" / "wanted"), "--out", str(tmp_path)]) == 0
     assert "0 results into" in capsys.readouterr().out
     assert main(["study", "fm-ema", "--tables", "--out", str(tmp_path)]) == 0
-
-
-def test_an_estimate_follows_the_steps_the_network_and_what_was_measured():
-    job = Job(run_of("fixmatch", "cifar10-250", "laptop"))
-    plain = estimate.seconds(job)
-    assert estimate.seconds(Job(changed(job.run, {"steps": 2000, "evaluation.every": 50}))) == pytest.approx(
-        2 * plain, rel=0.1
-    )
-    assert estimate.seconds(job, speed=2) == pytest.approx(plain / 2)
-    assert estimate.seconds(Job(changed(job.run, {"network.name": "wrn-28-2"}))) > 2 * plain
-    assert estimate.seconds(Job(run_of("supervised", "cifar10-250", "laptop"))) < plain / 3
-    alike = {
-        "seconds": 77.0,
-        "config": {"method": "fixmatch", "data": "cifar10", "steps": 1000, "network.name": "wrn-10-2"},
-    }
-    assert estimate.seconds(job, [alike]) == 77
-    assert estimate.total([job, job.seeded(1)]) == pytest.approx(2 * plain)
-
-
-@pytest.mark.parametrize(("benchmark", "classes"), [("cifar10-250", 10), ("cifar100-400", 100), ("phc-10", 5)])
-def test_a_support_set_has_images_of_every_class_of_the_data_or_of_as_many_as_are_asked_for(benchmark, classes):
-    paws = changed(run_of("paws", benchmark, "paper"), {"paws.classes": None})
-    more = changed(paws, {"paws.per_class": paws.paws.per_class + 1})
-    assert estimate.images_of(more) - estimate.images_of(paws) == classes * paws.paws.support_views
-    fewer = {"paws.classes": 3}
-    difference = estimate.images_of(changed(more, fewer)) - estimate.images_of(changed(paws, fewer))
-    assert difference == 3 * paws.paws.support_views
-
-
-def test_the_work_of_a_network_is_that_of_its_convolutions():
-    """Counted by hooks on the network itself, as multiplications of 3×3 convolutions."""
-    import torch
-    from torch import nn
-
-    from surelabel.backbones import backbone
-    from surelabel.config import Network
-
-    for name, side in (("wrn-10-2", 16), ("wrn-16-1", 32)):
-        counted = []
-
-        def count(module, _, output, counted=counted):
-            if module.kernel_size == (3, 3):
-                counted.append(output.shape[2] * output.shape[3] * module.weight.numel())
-
-        network = backbone(Network(name), (3, side, side))
-        for module in network.modules():
-            if isinstance(module, nn.Conv2d):
-                module.register_forward_hook(count)
-        with torch.no_grad():
-            network(torch.zeros(2, 3, side, side))
-        assert estimate._multiplications(name, side) == pytest.approx(sum(counted))

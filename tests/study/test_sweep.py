@@ -3,25 +3,11 @@ import numpy as np
 from surelabel.cli import main
 from surelabel.config import Run
 from surelabel.fit_options import split
-from surelabel.study.sweep import Space, _sampler, read_space, where
+from surelabel.study.space import read_space
+from surelabel.study.sweep import _sampler, where
 
 TINY = ["--steps", "6", "--network.name", "wrn-10-1", "--network.stem_stride", "8", "--batch.labelled", "4",
         "--evaluation.every", "2", "--threads", "1", "--method", "fixmatch"]  # fmt: skip
-
-
-def test_spaces_are_read_as_they_are_written():
-    assert read_space("optimizer.lr=log:0.003:0.3") == Space("optimizer.lr", 0.003, 0.3, log=True)
-    assert read_space("selection.threshold=0.7:0.99") == Space("selection.threshold", 0.7, 0.99)
-    assert read_space("network.norm=batch,group") == Space("network.norm", choices=("batch", "group"))
-
-
-def test_a_whole_number_stays_one_and_names_are_chosen_from():
-    import optuna
-
-    trial = optuna.trial.FixedTrial({"head.samples": 7, "optimizer.lr": 0.01, "network.norm": "group"})
-    assert read_space("head.samples=2:50").suggest(trial) == 7
-    assert read_space("optimizer.lr=log:0.003:0.3").suggest(trial) == 0.01
-    assert read_space("network.norm=batch,group").suggest(trial) == "group"
 
 
 def test_a_sweep_says_on_what_it_chooses_goes_on_and_is_not_mixed_with_another(tmp_path, capsys):

@@ -42,7 +42,7 @@ def study():
         Cell(row, "LT", (("", Job(run)),), 3, Printed(70.0, "0.26") if row == "FM" else None)
         for row, run in RUNS.items()
     ]
-    return Study("made-up", "what", "Table 0", lambda scale: cells, pairs=(("FM", "BAM-UDA"),), figure="groups")
+    return Study("made-up", "what", "Table 0", lambda scale: cells, pairs=(("FM", "BAM-UDA"),), shows="groups")
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_correlations_are_over_settings_not_runs():
         values = [(0.5 + number / 10 + seed / 100, 0.3 - number**2 / 100 + seed / 50) for seed in (0, 1)]
         known |= {job_key(job.seeded(seed)): record(seed, *values[seed]) for seed in (0, 1)}
         points.append(np.mean(values, axis=0))
-    study = Study("sweep", "what", "Figure 0", lambda scale: cells, figure="scatter")
+    study = Study("sweep", "what", "Figure 0", lambda scale: cells, shows="correlation")
     made = lay_out(study, cells, known)
     (row,) = correlation_table(made).rows
     accuracy, ece = np.transpose(points)
@@ -204,9 +204,9 @@ def test_where_cells_have_different_numbers_of_seeds_the_numbers_are_shown_and_e
     assert not any("(" in row[1] for row in asked)
 
 
-@pytest.mark.parametrize("kind", ["groups", "curves", "cost"])
+@pytest.mark.parametrize("kind", ["groups", "curves", "cost", "correlation"])
 def test_a_page_is_whole_by_itself_and_the_same_each_time(study, layout, tmp_path, kind):
-    study = replace(study, figure=kind)
+    study = replace(study, shows=kind)
     for folder in ("one", "two"):
         drawn = figures.draw(study, layout)
         tables = page.tables_of(study, layout)

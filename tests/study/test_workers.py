@@ -2,14 +2,17 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from surelabel.cli import main
 from surelabel.errors import UserError
@@ -85,6 +88,7 @@ def test_three_workers_share_a_study_and_what_a_killed_one_began_is_resumed(stor
 
     records = [json.loads(path.read_text()) for path in (out / "results" / "runs").glob("*.json")]
     keys = [record["key"] for record in records]
+    assert all(record["speed"] > 0 for record in records)
     assert len(set(keys)) == len(keys) == RUNS
     assert said.count("Begun: ") == RUNS + 1
     assert sum(line.startswith("[") for line in said.splitlines()) == RUNS
@@ -201,39 +205,80 @@ def test_what_is_no_error_ends_the_worker_and_gives_its_run_back(tiny, tmp_path,
     assert Queue(place.storage).counts([key])["waiting"] == [key]
 
 
-def test_fine_tuning_is_left_to_the_machine_that_has_its_run(tiny, tmp_path, capsys, monkeypatch):
-    """The run was made elsewhere, and must not be made again, least of all twice at the same time."""
+@pytest.fixture
+def elsewhere(tiny, tmp_path, monkeypatch):
+    """A study of a run and three fine-tunings of it, whose run is finished in another folder, and that folder."""
     base = Job(replace(tiny, method="paws", steps=4))
-    jobs = [base, replace(base, finetune=0.05), replace(base, finetune=0.02)]
-    there = Place(tmp_path / "there", f"sqlite:///{tmp_path / 'study.sqlite3'}", lost_after=60)
-    here = replace(there, out=tmp_path / "here")
+    cells = [Cell("PAWS", "digits", tuple((str(lr), replace(base, finetune=lr)) for lr in (0.05, 0.02, 0.01)), 1)]
+    whole = catalogue.STUDIES["phc"]
+    monkeypatch.setitem(catalogue.STUDIES, "phc", replace(whole, cells=lambda scale: cells, pairs=()))
+    place = Place(tmp_path / "there", f"sqlite:///{tmp_path / 'study.sqlite3'}", lost_after=60)
+    Queue(place.storage).add([job_key(base)])
+    working.work([base], place)
+    return [base, *(job for _, job in cells[0].choices)], place
+
+
+def test_fine_tuning_is_left_to_the_machine_that_has_its_run(elsewhere, tmp_path, capsys):
+    """The run was made elsewhere, and must not be made again, least of all twice at the same time."""
+    jobs, there = elsewhere
+    here = tmp_path / "here"
+    capsys.readouterr()
+    assert main(["study", "phc", "--out", str(here), "--storage", there.storage]) == 1
+    said = capsys.readouterr().out
+    assert said.count("Left to do elsewhere: the fine-tuning of paws on") == 1
+    assert said.index("Left to do elsewhere") < said.index("1 of 4 runs are finished")
+    assert f"(runs: 3), since {here / 'runs' / 'study' / folder_name(jobs[0])} is not here" in said
+    assert "--again" in said
+    assert "Begun" not in said
+    assert not (here / "runs").exists()
     keys = [job_key(job) for job in jobs]
+    assert Queue(there.storage).counts(keys)["waiting"] == keys[1:]
+    working.work(jobs, there)
+    assert Queue(there.storage).counts(keys)["complete"] == keys
+
+
+def test_from_results_alone_a_run_is_trained_again_to_be_fine_tuned_where_that_is_asked_for(
+    elsewhere, tmp_path, capsys
+):
+    _, there = elsewhere
+    out = tmp_path / "clone"
+    shutil.copytree(there.results, out / "results" / "runs")
+    (stored,) = (out / "results" / "runs").iterdir()
+    marked = stored.read_text().replace('"seconds"', '"mark": 1,\n "seconds"')
+    stored.write_text(marked)
+    capsys.readouterr()
+    assert main(["study", "phc", "--out", str(out), "--again"]) == 0
+    said = capsys.readouterr().out
+    assert "4 runs: 1 finished, 3 to do" in said
+    assert (said.count("Again: "), said.count("Begun: ")) == (1, 3)
+    assert "Left to do" not in said
+    assert stored.read_text() == marked
+    assert len(list(stored.parent.iterdir())) == 4
+    assert main(["study", "phc", "--out", str(out)]) == 0
+    assert "4 runs: 4 finished, 0 to do" in capsys.readouterr().out
+
+
+def test_a_run_that_another_worker_trains_again_is_waited_for(elsewhere, tmp_path, capsys):
+    jobs, there = elsewhere
+    here = replace(there, out=tmp_path / "here", again=True)
+    folder = here.folder(jobs[0])
+    keys = [job_key(job) for job in jobs[:2]]
     queue = Queue(there.storage)
     queue.add(keys)
-    working.work(jobs[:1], there)
-    working.work(jobs, here)
-    said = capsys.readouterr().out
-    assert said.count("Left to do elsewhere: paws on") == 2
-    assert str(here.runs / folder_name(base)) in said
-    assert not here.runs.exists()
-    assert queue.counts(keys)["waiting"] == keys[1:]
-    working.work(jobs, there)
+    folder.parent.mkdir(parents=True)
+    worker = threading.Thread(target=working.work, args=(jobs[:2], here))
+    with FileLock(folder.with_name(f"{folder.name}.lock")):
+        worker.start()
+        deadline = time.monotonic() + 60
+        while not queue.counts(keys)["running"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(0.5)
+        assert not folder.exists()
+        shutil.copytree(there.folder(jobs[0]), folder)
+    worker.join(timeout=60)
     assert queue.counts(keys)["complete"] == keys
-
-
-def test_a_study_says_at_its_end_what_is_left_to_do_elsewhere(tmp_path, capsys, monkeypatch, tiny):
-    base = Job(replace(tiny, method="paws", steps=4))
-    whole = catalogue.STUDIES["phc"]
-    cells = [Cell("PAWS", "digits", (("", replace(base, finetune=0.05)),), 1)]
-    monkeypatch.setitem(catalogue.STUDIES, "phc", replace(whole, cells=lambda scale: cells, pairs=()))
-    elsewhere = Place(tmp_path / "there", f"sqlite:///{tmp_path / 'study.sqlite3'}", lost_after=60)
-    Queue(elsewhere.storage).add([job_key(base)])
-    working.work([base], elsewhere)
-    capsys.readouterr()
-    assert main(["study", "phc", "--out", str(tmp_path / "here"), "--storage", elsewhere.storage]) == 1
-    said = capsys.readouterr().out
-    assert "1 of 2 runs are finished" in said
-    assert said.rstrip().splitlines()[-2].startswith("Left to do elsewhere: paws on")
+    assert "Again: " not in capsys.readouterr().out
 
 
 def test_a_run_goes_on_and_is_fine_tuned_after_its_data_have_moved(tmp_path):

@@ -13,6 +13,7 @@ from surelabel.randomness import generator
 
 # A class with more training samples than MANY is frequent, one with fewer than FEW is rare.
 MANY, FEW = 100, 10
+GROUPS = ("many", "medium", "few")
 
 
 class GroupFigures(TypedDict):
@@ -56,7 +57,7 @@ def by_group(
     labels [N]: their classes.
     """
     named = np.array(group_names(np.bincount(pool, minlength=classes))) if (pool >= 0).all() else np.array([])
-    groups = [name for name in ("many", "medium", "few") if (named == name).any()]
+    groups = [name for name in GROUPS if (named == name).any()]
     if len(groups) < 2:
         return {}
     found = {}

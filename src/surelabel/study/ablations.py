@@ -146,14 +146,14 @@ STUDIES = (
           pairs=(("2", "50"),)),
     Study("momentum", "how γ of PAWS+EMA rises: over W of 600 epochs, up to γ", "Table 10 (stab:paws_ablate_momsch)",
           _momentum, heading="warm-up", note=f"Epochs are parts of a run: W of {PAWS_EPOCHS}."),
-    Study("swa-onset", "when SWA should begin", "Figure 6 (sfig:paws_ablate_swa)", _swa_onset, figure="curves",
+    Study("swa-onset", "when SWA should begin", "Figure 6 (sfig:paws_ablate_swa)", _swa_onset, shows="curves",
           note=f"Epochs are parts of a run: of {PAWS_EPOCHS}."),
     Study("threshold-sweep", "FixMatch's threshold τ: do accuracy and calibration go together?",
-          "Figure 1a (fig:combined_emp)", _threshold_sweep, heading="τ", figure="scatter"),
+          "Figure 1a (fig:combined_emp)", _threshold_sweep, heading="τ", shows="correlation"),
     Study("paws-sweep", "PAWS's temperature, sharpening, me-max, label smoothing: accuracy against calibration",
-          "Figure 1b (fig:combined_emp)", _paws_sweep, heading="setting", figure="scatter"),
+          "Figure 1b (fig:combined_emp)", _paws_sweep, heading="setting", shows="correlation"),
     Study("bam-settings", "what BAM-FixMatch gains or loses by each of its settings", "not in the paper", _bam_settings,
           pairs=(("FM", "BAM-FM"), (LONGER, BAM_LONGER), *(("BAM-FM", f"BAM-FM, {changed}") for changed in (
-              "Q = 0.7", "Q = 0.3", "KL × 0.1", "no KL", "quantile over 5 steps", "batch statistics",
+              *(f"Q = {q:g}" for q in QUANTILES), "KL × 0.1", "no KL", "quantile over 5 steps", "batch statistics",
               "soft targets")))),
 )  # fmt: skip

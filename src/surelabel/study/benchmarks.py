@@ -18,6 +18,7 @@ TITLES = {
     "strong-views": "supervised, strong views",
 }
 NAMES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "fashion-mnist": "Fashion-MNIST", "phc": "PhC"}
+CLASSES = {"cifar10": 10, "cifar100": 100, "fashion-mnist": 10, "mnist": 10, "phc": 5, "imagenet": 1000}
 # At laptop scale, where there are several settings of a method to compare, they are compared on this benchmark.
 SMALL = "fashion-mnist-40"
 

@@ -5,13 +5,14 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from surelabel.errors import UserError
-from surelabel.study import estimate, results, worker
+from surelabel.study import results
+from surelabel.study.arguments import positive
 from surelabel.study.asked import chosen, in_words, part_of
-from surelabel.study.catalogue import STUDIES, find
+from surelabel.study.catalogue import find
 from surelabel.study.plan import (
     SCALES,
     Cell,
@@ -22,7 +23,7 @@ from surelabel.study.plan import (
     jobs_of,
 )
 from surelabel.study.queue import BEAT, LOST_AFTER, Queue
-from surelabel.study.worker import Place, data_dir, process, say, work
+from surelabel.study.worker import Place, data_dir, left, process, say, work
 
 DESCRIPTION = """Make one of the paper's tables or figures: `surelabel study table1`. Its runs are shared by all workers
 on one storage; what is finished is never run again, and what was interrupted goes on where it stopped. `surelabel
@@ -37,6 +38,8 @@ def main(arguments: list[str]) -> int:
         return take_over(arguments[1:])
     options = _parser().parse_args(arguments)
     if options.list:
+        from surelabel.study.listing import listing
+
         print(listing(options.scale, results.read_all(Path(options.out) / "results" / "runs")))
         return 0
     if options.name is None:
@@ -51,12 +54,14 @@ def main(arguments: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="surelabel study", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("name", nargs="?", metavar="NAME", help="which study")
-    parser.add_argument("--list", action="store_true", help="what each study is, and how long it would take here")
+    parser.add_argument(
+        "--list", action="store_true", help="what each study is, and how long the rest of it would take here"
+    )
     parser.add_argument(
         "--scale", choices=SCALES, default="laptop", help="small runs, or the paper's (default: laptop)"
     )
-    parser.add_argument("--seeds", type=_positive, metavar="N", help="runs of each setting (default: the study's own)")
-    parser.add_argument("--workers", type=_positive, default=1, metavar="N", help="processes here (default: 1)")
+    parser.add_argument("--seeds", type=positive, metavar="N", help="runs of each setting (default: the study's own)")
+    parser.add_argument("--workers", type=positive, default=1, metavar="N", help="processes here (default: 1)")
     parser.add_argument("--out", default=".", metavar="DIR", help="for results/ and runs/ (default: this folder)")
     parser.add_argument("--storage", metavar="URL", help="sqlite:///FILE (default: in DIR/runs) or postgresql://...")
     parser.add_argument("--data-dir", metavar="DIR", help="where the files of CIFAR and ImageNet are")
@@ -70,18 +75,17 @@ def _parser() -> argparse.ArgumentParser:
         help="take a worker for dead after so long without a sign of life "
         f"(default: {LOST_AFTER}, at least {LEAST_LOST_AFTER})",
     )
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="train again the runs that a fine-tuning goes on from, where their folders are not here",
+    )
     parser.add_argument("--tables", action="store_true", help="run nothing: make the tables of what is finished")
     return parser
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
-    return int(text)
-
-
 def _lost_after(text: str) -> int:
-    seconds = _positive(text)
+    seconds = positive(text)
     if seconds < LEAST_LOST_AFTER:
         raise argparse.ArgumentTypeError(
             f"{text} is too short: workers give a sign of life every {BEAT} seconds, and a few may be late. "
@@ -94,41 +98,26 @@ def _place(options: argparse.Namespace) -> Place:
     out = Path(options.out)
     storage = options.storage or f"sqlite:///{(out / 'runs' / 'study.sqlite3').resolve()}"
     where = None if options.data_dir is None else str(Path(options.data_dir).resolve())
-    return Place(out.resolve(), storage, options.lost_after, where)
-
-
-def listing(scale: str, records: Mapping[str, results.Record]) -> str:
-    """Every study: what, where in the paper, how many runs, how long. Runs that studies share are counted in each."""
-    speed = estimate.speed_here()
-    lines = [f"At {scale} scale, on one core of this machine; times are estimates. Runs that studies share run once.\n"]
-    for study in STUDIES.values():
-        jobs = jobs_of(study.cells(scale))
-        time = _long(estimate.total(jobs, records, speed))
-        cost = f"{len(jobs)} runs, about {time}" if jobs else "no runs"
-        lines.append(f"{study.name:<16} {study.what}\n{'':<16} {study.place}; {cost}")
-    return "\n".join(lines)
-
-
-def _long(seconds: float) -> str:
-    from surelabel.display import duration
-
-    days = seconds / 86_400
-    return duration(seconds) if days < 3 else f"{days:,.0f} days" if days < 1000 else f"{days / 365:,.0f} years"
+    return Place(out.resolve(), storage, options.lost_after, where, options.again)
 
 
 def run_study(study: Study, options: argparse.Namespace, place: Place) -> int:
     cells = chosen(study.cells(options.scale), options)
     jobs = jobs_of(cells, options.seeds)
     by_key = {job_key(job): job for job in jobs}
+    told: set[str] = set()
     if not options.tables:
-        code = _share_out(jobs, by_key, place, options.workers)
+        code = _share_out(jobs, by_key, place, options.workers, told)
         if code:
             return code
-    return _write(study, cells, options, by_key, place)
+    return _write(study, cells, options, by_key, place, told)
 
 
-def _share_out(jobs: Sequence[Job], by_key: dict[str, Job], place: Place, workers: int) -> int:
-    """Let the missing runs wait, and work on them; 0 where nothing was left to stop."""
+def _share_out(jobs: Sequence[Job], by_key: dict[str, Job], place: Place, workers: int, told: set[str]) -> int:
+    """Let the missing runs wait, and work on them; 0 where nothing was left to stop.
+
+    `told` gets the runs of which it is told that their fine-tuning is left to others.
+    """
     stored = results.read_all(place.results)
     queue = Queue(place.storage, place.lost_after)
     queue.offer({key: stored[key] for key in by_key.keys() & stored.keys()})
@@ -137,7 +126,11 @@ def _share_out(jobs: Sequence[Job], by_key: dict[str, Job], place: Place, worker
     say(f"{len(jobs)} runs: {len(complete)} finished, {len(missing)} to do")
     if not missing:
         return 0
-    _check_data(missing, place)
+    others = left(queue, by_key, place)
+    told.update(others)
+    for words in others.values():
+        say(words)
+    _check_data([job for job in missing if not job.before or job_key(job.before) not in others], place)
     queue.add([job_key(job) for job in missing])
     if workers == 1:
         return _alone(jobs, place)
@@ -191,7 +184,12 @@ def _together(jobs: Sequence[Job], place: Place, workers: int) -> int:
 
 
 def _write(
-    study: Study, cells: Sequence[Cell], options: argparse.Namespace, by_key: dict[str, Job], place: Place
+    study: Study,
+    cells: Sequence[Cell],
+    options: argparse.Namespace,
+    by_key: dict[str, Job],
+    place: Place,
+    told: set[str],
 ) -> int:
     """Results that other machines made are written here too, then the tables."""
     from surelabel.study import figures, page
@@ -199,12 +197,12 @@ def _write(
 
     stored = results.read_all(place.results)
     errors: dict[str, str] = {}
-    left: list[str] = []
+    others: dict[str, str] = {}
     if options.storage or not options.tables:
         queue = Queue(place.storage, place.lost_after)
         errors = queue.errors(by_key)
         if not options.tables:
-            left = _left(queue, by_key, place)
+            others = left(queue, by_key, place)
         for key, record in queue.records(by_key.keys() - stored.keys()).items():
             stored[key] = record
             results.write(record, place.results, folder_name(by_key[key]))
@@ -218,10 +216,11 @@ def _write(
     _show("\n" + "\n\n".join(table.markdown() for table in tables) + "\n")
     for key, error in errors.items():
         say(f"Failed: {by_key[key].name}: {error}")
-    for words in left:
-        say(words)
+    for base, words in others.items():
+        if base not in told:
+            say(words)
     say(f"{state} In {', '.join(map(str, written))}".strip())
-    return 1 if errors or left else 0
+    return 1 if errors or others else 0
 
 
 def _show(text: str) -> None:
@@ -230,13 +229,6 @@ def _show(text: str) -> None:
         print(text, flush=True)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _left(queue: Queue, by_key: dict[str, Job], place: Place) -> list[str]:
-    """What can be done only where the run is that it goes on from."""
-    counts = queue.counts(by_key)
-    waiting = [by_key[key] for key in by_key if key in counts["waiting"]]
-    return [worker.left(job, place) for job in waiting if job.before and job_key(job.before) in counts["complete"]]
 
 
 def _still(study: Study, folder: Path) -> int:

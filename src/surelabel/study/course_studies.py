@@ -35,11 +35,11 @@ COST_PAIRS = (
 
 STUDIES = (
     Study("curves", "accuracy, ECE, purity and confidence through training", "Figure 2 (fig:fm_traincurves)", _curves,
-          pairs=(("UDA", "BAM-UDA"),), figure="curves"),
+          pairs=(("UDA", "BAM-UDA"),), shows="curves"),
     Study("paws-curves", "what averaging the weights does to PAWS through training", "Figure 3 (fig:paws_traincurves)",
-          _paws_curves, pairs=(("PAWS", "PAWS+SWA"), ("PAWS", "PAWS+EMA")), figure="curves"),
+          _paws_curves, pairs=(("PAWS", "PAWS+SWA"), ("PAWS", "PAWS+EMA")), shows="curves"),
     Study("classwise", "accuracy on frequent and on rare classes", "Figure 4 (sfig:lt_classwise)", _classwise,
-          pairs=(("FM", "BAM-UDA"),), figure="groups"),
+          pairs=(("FM", "BAM-UDA"),), shows="groups"),
     Study("cost", "seconds a step, and steps until the baseline's accuracy", "Appendix G (appendix:computation)", _cost,
-          pairs=COST_PAIRS, figure="cost"),
+          pairs=COST_PAIRS, shows="cost"),
 )  # fmt: skip

@@ -2,40 +2,79 @@
 
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache, cached_property
 from statistics import median
 
-import numpy as np
-
 from surelabel.config import Run, steps_of
-from surelabel.study.plan import FINETUNED, Job
+from surelabel.study.benchmarks import CLASSES
+from surelabel.study.plan import FINETUNED, Job, run_with
 from surelabel.study.results import Record
 
-# Seconds of a step, measured on one core of a two-core machine that was busy with another such run: laptop recipes,
-# median over finished runs. Of the work that a pass with gradients over one 32×32 image is, a step does `images`.
-REFERENCE = {"seconds": 0.20, "images": 16 + 7 * 16 + 7 * 16 / 3}
+# Seconds of a step of FixMatch's laptop recipe on one core of a two-core machine that was busy with another such run:
+# with these, half of 145 runs of all methods took longer than `modelled`, half less. Of the work that a pass with
+# gradients over one 32×32 image is, a step does `images`.
+REFERENCE = {"seconds": 0.28, "images": 16 + 7 * 16 + 7 * 16 / 3}
 REFERENCE_NETWORK = "wrn-10-2"
-SORT_SECONDS = 0.025  # of a million numbers, on that machine
+CONVOLUTION_SECONDS = 0.0125  # as `speed_here` has it, on that machine, while training runs filled both cores
 SIDES = {"imagenet": 224, "fashion-mnist": 28, "mnist": 28}
-CLASSES = {"phc": 5, "imagenet": 1000}
 TEST_IMAGES = {"phc": 1500, "imagenet": 50_000}
+# What runs that take alike have in common, beside their method and the rate of their fine-tuning.
+KIND = ("data", "steps", "network.name")
+Kind = tuple[str, ...]
 
 
-def seconds(job: Job, records: Sequence[Record] = (), speed: float = 1.0) -> float:
-    """Of a job. `speed` is how many times as quick this machine is as the one of reference."""
-    run = job.run
-    alike = [
-        record["seconds"]
-        for record in records
-        if record["config"].get(FINETUNED) == job.finetune
-        and all(str(record["config"].get(key)) == str(getattr(run, key)) for key in ("method", "data", "steps"))
-        and record["config"].get("network.name") == run.network.name
-    ]
-    if alike:
-        return float(median(alike))
-    if job.finetune is not None:
-        return seconds(Job(run), records, speed) / 10  # only the labelled images, 50 times
-    image = REFERENCE["seconds"] / REFERENCE["images"] * work(run) / speed
+class Clock:
+    """How long jobs take here, which is `speed` times as quick as the machine of reference, by records of others.
+
+    Median time of such runs; where there are none, by the work of a run, and by how much records of the same method,
+    or else all records, were above or below theirs.
+    """
+
+    def __init__(self, records: Iterable[Record] = (), speed: float = 1.0) -> None:
+        self.speed = speed
+        self._taken: dict[Kind, list[float]] = {}  # on the machine of reference
+        self._runs: dict[Kind, Run] = {}
+        for record in records:
+            settings = record["config"]
+            kind = (str(settings["method"]), *(str(settings.get(key)) for key in (*KIND, FINETUNED)))
+            self._taken.setdefault(kind, []).append(record["seconds"] * record.get("speed", 1.0))
+            if kind not in self._runs:
+                self._runs[kind] = run_with(settings)
+
+    def total(self, jobs: Iterable[Job]) -> float:
+        """Seconds of all these jobs, one after another."""
+        alike = Counter(job.seeded(0) for job in jobs)
+        return sum(count * self.seconds(job) for job, count in alike.items())
+
+    def seconds(self, job: Job) -> float:
+        run = job.run
+        kind = (run.method, run.data, str(run.steps), run.network.name, str(job.finetune))
+        if kind in self._taken:
+            return median(self._taken[kind]) / self.speed
+        if job.finetune is not None:
+            return self.seconds(Job(run)) / 10  # only the labelled images, 50 times
+        return self._off(run.method) * modelled(run) / self.speed
+
+    def _off(self, method: str) -> float:
+        found = self._ratios
+        return median(found.get(method) or [ratio for some in found.values() for ratio in some] or [1.0])
+
+    @cached_property
+    def _ratios(self) -> dict[str, list[float]]:
+        """Of runs by method, those that were fine-tuned aside: the time that a run took over what its work says."""
+        found: dict[str, list[float]] = {}
+        for kind, run in self._runs.items():
+            if kind[-1] == str(None):
+                expected = modelled(run)
+                found.setdefault(run.method, []).extend(taken / expected for taken in self._taken[kind])
+        return found
+
+
+def modelled(run: Run) -> float:
+    """Seconds on the machine of reference by the work of a run."""
+    image = REFERENCE["seconds"] / REFERENCE["images"] * work(run)
     evaluations = run.steps // max(1, steps_of(run.evaluation.every, run.steps)) * (run.evaluation.samples or 10_000)
     tested = evaluations + 2 * TEST_IMAGES.get(run.data, 10_000)
     return image * (images_of(run) * run.steps + tested / 3)
@@ -47,14 +86,12 @@ def images_of(run: Run) -> float:
         crops = run.paws
         small = crops.smalls * (9 / 16) ** 2
         taught = (2 / 3 if run.teaches else 0) * crops.unlabelled
-        support = (crops.classes or _classes(run.data)) * crops.per_class * crops.support_views
+        support = (
+            (crops.classes or CLASSES.get(run.data.partition("-lt")[0], 10)) * crops.per_class * crops.support_views
+        )
         return crops.unlabelled * (2 + small) + support + taught
     pool = 0 if run.base == "supervised" else run.batch.labelled * run.batch.ratio
     return run.batch.labelled + pool * (2 if run.forward == "joint" else 4 / 3)
-
-
-def _classes(data: str) -> int:
-    return 100 if data.startswith("cifar100") else CLASSES.get(data, 10)
 
 
 def work(run: Run) -> float:
@@ -80,25 +117,25 @@ def _multiplications(name: str, side: float) -> float:
     return total
 
 
+@cache
 def speed_here() -> float:
-    """How many times as quick as the machine of reference, by sorting numbers on one core: a rough guide."""
-    numbers = np.random.default_rng(0).random(2**20)
+    """How many times as quick as the machine of reference, by what training does most: a convolution and its gradient.
+
+    On one thread, by the time that the core works for it: what else runs there now may be gone when a run begins.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    images, filters, gradient = (
+        torch.ones(shape).to(memory_format=torch.channels_last)
+        for shape in ((64, 32, 16, 16), (32, 32, 3, 3), (64, 32, 16, 16))
+    )
+    leaves = images.requires_grad_(), filters.requires_grad_()
     taken = []
-    for _ in range(3):
-        start = time.perf_counter()
-        np.sort(numbers)
-        taken.append(time.perf_counter() - start)
-    return SORT_SECONDS / min(taken)
-
-
-def total(jobs: Iterable[Job], records: Mapping[str, Record] | None = None, speed: float = 1.0) -> float:
-    """Of all these jobs, one after another."""
-    known = list((records or {}).values())
-    made: dict[Job, float] = {}  # seeds alike take alike
-    found = 0.0
-    for job in jobs:
-        alike = job.seeded(0)
-        if alike not in made:
-            made[alike] = seconds(job, known, speed)
-        found += made[alike]
-    return found
+    for _ in range(10):
+        start = time.thread_time()
+        torch.autograd.grad(torch.nn.functional.conv2d(images, filters, padding=1), leaves, gradient)
+        taken.append(time.thread_time() - start)
+    torch.set_num_threads(threads)
+    return CONVOLUTION_SECONDS / (min(taken) or sum(taken) / len(taken))  # some clocks tick more slowly than one takes

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from surelabel.data.longtail import GROUPS
 from surelabel.errors import UserError
 from surelabel.files import atomic_write
 from surelabel.schedules import ema_cosine, linear_warmup
@@ -28,10 +29,10 @@ FORMATS = ("svg", "png")
 
 def draw(study: Study, layout: Layout) -> "Figure | None":
     """The study's figure; None where it has none, or nothing to show yet."""
-    if study.figure is None or not any(cell.records for cell in layout.cells.values()):
+    if study.shows is None or not any(cell.records for cell in layout.cells.values()):
         return None
-    drawers = {"curves": _curves, "scatter": _scatter, "groups": _groups, "cost": _curves}
-    return drawers[study.figure](layout)
+    drawers = {"curves": _curves, "correlation": _scatter, "groups": _groups, "cost": _curves}
+    return drawers[study.shows](layout)
 
 
 def new_figure(width: float, height: float) -> "Figure":
@@ -117,11 +118,7 @@ def _groups(layout: Layout) -> "Figure":
     figure = new_figure(4.2 * len(layout.columns), 3.2)
     for place, column in zip(figure.subplots(1, len(layout.columns), squeeze=False)[0], layout.columns, strict=True):
         cells = [(row, layout.cells[row, column]) for row in layout.rows if layout.cells[row, column].records]
-        names = [
-            name
-            for name in ("many", "medium", "few")
-            if any(name in r["groups"] for _, c in cells for r in c.records.values())
-        ]
+        names = [name for name in GROUPS if any(name in r["groups"] for _, c in cells for r in c.records.values())]
         for number, (row, cell) in enumerate(cells):
             values = np.array([[100 * r["groups"][name]["accuracy"] for name in names] for r in cell.records.values()])
             error = values.std(0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else None

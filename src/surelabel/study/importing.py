@@ -7,6 +7,7 @@ from typing import Any
 
 from surelabel.errors import UserError
 from surelabel.study import results
+from surelabel.study.asked import IDENTITY
 from surelabel.study.catalogue import STUDIES
 from surelabel.study.plan import SCALES, Job, different, folder_name, job_key, jobs_of, key_of, settings_of
 from surelabel.study.worker import say
@@ -14,8 +15,7 @@ from surelabel.study.worker import say
 
 def nearest(settings: Mapping[str, Any], jobs: Iterable[Job]) -> str:
     """In what these settings differ from those of the most similar job, with the same method and data."""
-    same = ("method", "data", "labels")
-    alike = [job for job in jobs if all(str(getattr(job.run, key)) == str(settings.get(key)) for key in same)]
+    alike = [job for job in jobs if all(str(getattr(job.run, key)) == str(settings.get(key)) for key in IDENTITY)]
     apart = sorted((different({**settings, "seed": 0}, settings_of(job)) for job in alike), key=len)
     return f"the nearest differs in {', '.join(apart[0])}" if apart else "nor is any with its method and data"
 

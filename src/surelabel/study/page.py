@@ -41,11 +41,11 @@ def tables_of(study: Study, layout: Layout) -> list[Table]:
     """All tables that the study has something to say in."""
     found: list[Table | None] = [main_table(study, layout)]
     if any(cell.records for cell in layout.cells.values()):
-        if study.figure == "scatter":
+        if study.shows == "correlation":
             found.append(correlation_table(layout))
-        if study.figure == "groups":
+        if study.shows == "groups":
             found.append(group_table(study, layout))
-        if study.figure == "cost":
+        if study.shows == "cost":
             found.append(cost_table(study, layout))
         found += [pair_table(study, layout), detail_table(study, layout)]
     return [table for table in found if table is not None]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from surelabel.config import Run
 from surelabel.fit_options import unused
@@ -68,7 +68,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Study:
-    """One table or figure. `place` is where the paper has it; `pairs` are rows that are compared seed by seed."""
+    """One table or figure. `place` is where the paper has it; `pairs` are rows that are compared seed by seed.
+
+    `shows` is what there is beside its table: "curves" through training; the "correlation" of accuracy with ECE, points
+    and coefficients; "groups" of classes by frequency, bars and a table; or "cost", curves and a table.
+    """
 
     name: str
     what: str
@@ -77,7 +81,7 @@ class Study:
     heading: str = "method"
     pairs: tuple[tuple[str, str], ...] = ()
     rows: tuple[str, ...] = ()  # in the order of the table, where the runs come in another
-    figure: str | None = None
+    shows: Literal["curves", "correlation", "groups", "cost"] | None = None
     note: str = ""
 
 
@@ -121,10 +125,15 @@ def key_of(settings: Mapping[str, Any]) -> str:
 
 def told(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Of these settings those that say something: not the default, and read by the method."""
-    run = changed(Run(), {key: settings[key] for key in settings if key in _defaults()})
-    aside = ASIDE | unused(run)
+    aside = ASIDE | unused(run_with(settings))
     plain = {key: _plain(value) for key, value in settings.items() if key not in aside}
     return {key: value for key, value in plain.items() if value != _plain(_defaults().get(key))}
+
+
+def run_with(settings: Mapping[str, Any]) -> Run:
+    """The run that these settings are of, those that no run has left out."""
+    made: Run = changed(Run(), {key: settings[key] for key in settings if key in _defaults()})
+    return made
 
 
 def different(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:

@@ -3,17 +3,17 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surelabel.data.longtail import class_sizes, group_names
+from surelabel.data.longtail import GROUPS, class_sizes, group_names
 from surelabel.study import figures
+from surelabel.study.benchmarks import CLASSES, NAMES
 from surelabel.study.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # The paper's Table 5: classes, α, labelled, total.
-PRINTED = {("CIFAR-10", 10): (2041, 20_431), ("CIFAR-10", 100): (1236, 12_406), ("CIFAR-100", 10): (1911, 19_573),
-           ("CIFAR-100", 100): (1051, 10_847)}  # fmt: skip
-CLASSES = {"CIFAR-10": 10, "CIFAR-100": 100}
+PRINTED = {("cifar10", 10): (2041, 20_431), ("cifar10", 100): (1236, 12_406), ("cifar100", 10): (1911, 19_573),
+           ("cifar100", 100): (1051, 10_847)}  # fmt: skip
 
 
 def make(name: str, folder: Path) -> tuple[list[Table], "Figure | None", list[Path]]:
@@ -33,9 +33,9 @@ def long_tail_table() -> Table:
     for (data, alpha), (labelled, total) in PRINTED.items():
         sizes = class_sizes(50_000 // CLASSES[data], alpha, CLASSES[data])
         labels = sum(max(1, size // 10) for size in sizes)
-        groups = [str(group_names(sizes).count(name)) for name in ("many", "medium", "few")]
+        groups = [str(group_names(sizes).count(name)) for name in GROUPS]
         rows.append([
-            f"{data}-LT, α = {alpha}", f"{labels:,}", f"{labelled:,}", f"{sum(sizes):,}", f"{total:,}",
+            f"{NAMES[data]}-LT, α = {alpha}", f"{labels:,}", f"{labelled:,}", f"{sum(sizes):,}", f"{total:,}",
             f"{sizes[0]:,} to {sizes[-1]:,}", " / ".join(groups),
         ])  # fmt: skip
     headings = ["data", "labelled", "paper", "total", "paper", "of a class", "classes: many / medium / few"]

@@ -1,18 +1,18 @@
 """`surelabel sweep`: tune the settings of a run with Optuna, on labels that are held back from training."""
 
 import argparse
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from surelabel.config import Run
 from surelabel.errors import UserError
 from surelabel.fit_options import parsed, read_options, split
-from surelabel.settings import check_key, keys
+from surelabel.study.arguments import positive
 from surelabel.study.plan import Job, key_of, settings_of
 from surelabel.study.queue import LOST_AFTER, open_storage
+from surelabel.study.space import Space, read_space, refuse_unused
 
 if TYPE_CHECKING:
     import optuna
@@ -23,24 +23,6 @@ on a part of the labelled samples that is held back from training (--holdout, 20
 the test set unless you set --holdout none."""
 OBJECTIVES: dict[str, Literal["maximize", "minimize"]] = {"accuracy": "maximize", "ece": "minimize"}
 HOLDOUT = "20%"
-
-
-@dataclass(frozen=True)
-class Space:
-    """The values that a setting may take: named ones, or all from `low` to `high`, evenly or by their logarithm."""
-
-    key: str
-    low: float = 0.0
-    high: float = 0.0
-    log: bool = False
-    choices: tuple[str, ...] = ()
-
-    def suggest(self, trial: "optuna.Trial") -> Any:
-        if self.choices:
-            return trial.suggest_categorical(self.key, self.choices)
-        if _whole(self.key):
-            return trial.suggest_int(self.key, int(self.low), int(self.high), log=self.log)
-        return trial.suggest_float(self.key, self.low, self.high, log=self.log)
 
 
 def main(arguments: list[str]) -> int:
@@ -58,6 +40,7 @@ def main(arguments: list[str]) -> int:
     asked = read_options([f"--{key}={value}" for key, value in given.items()])
     if asked is None:
         return 0
+    refuse_unused(asked.run, spaces)
     from surelabel.signals import Stopped
 
     try:
@@ -70,7 +53,7 @@ def main(arguments: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="surelabel sweep", description=DESCRIPTION, allow_abbrev=False)
-    parser.add_argument("--trials", type=int, default=20, metavar="N", help="how many in all (default: 20)")
+    parser.add_argument("--trials", type=positive, default=20, metavar="N", help="how many in all (default: 20)")
     parser.add_argument(
         "--objective", choices=OBJECTIVES, default="accuracy", help="what to better (default: accuracy)"
     )
@@ -92,39 +75,6 @@ def _parser() -> argparse.ArgumentParser:
         help="what falls behind and is stopped (default: median)",
     )
     return parser  # fmt: skip
-
-
-def read_space(text: str) -> Space:
-    """'optimizer.lr=log:0.003:0.3', 'selection.threshold=0.7:0.99' or 'network.norm=batch,group'."""
-    key, equals, values = text.partition("=")
-    key = key.replace("-", "_")
-    check_key(key)
-    number = r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?"
-    bounds = re.fullmatch(rf"(log:)?({number}):({number})", values)
-    try:
-        if bounds:
-            low, high = float(bounds[2]), float(bounds[3])
-            if low >= high or (bounds[1] and low <= 0):
-                raise UserError(f"--space {text}: LOW must be below HIGH, and above zero with log")
-            if not {int, float} & set(_kinds(key)):
-                raise UserError(f"--space {text}: {key} is no number; name its values as A,B,C")
-            if _whole(key) and not (low.is_integer() and high.is_integer()):
-                raise UserError(f"--space {text}: {key} is a whole number, and so must LOW and HIGH be")
-            return Space(key, low, high, bool(bounds[1]))
-    except ValueError:
-        pass
-    if not equals or not values or ":" in values:
-        raise UserError(f"--space {text}: write KEY=LOW:HIGH, KEY=log:LOW:HIGH or KEY=A,B,C")
-    return Space(key, choices=tuple(values.split(",")))
-
-
-def _kinds(key: str) -> tuple[Any, ...]:
-    hint = dict(keys())[key]
-    return get_args(hint) or (hint,)
-
-
-def _whole(key: str) -> bool:
-    return int in _kinds(key) and float not in _kinds(key)
 
 
 def sweep(run: Run, spaces: list[Space], options: argparse.Namespace) -> "optuna.Study":

@@ -6,6 +6,7 @@ from html import escape
 from math import inf
 from statistics import median
 
+from surelabel.data.longtail import GROUPS
 from surelabel.study.layout import Filled, Layout, common, figure
 from surelabel.study.plan import Printed, Study
 from surelabel.study.results import Record
@@ -170,18 +171,17 @@ def correlation_table(layout: Layout) -> Table | None:
 
 def group_table(study: Study, layout: Layout) -> Table:
     """Accuracy on classes with many, some and few training samples."""
-    names = ("many", "medium", "few")
     rows = []
     for column in layout.columns:
         for row in layout.rows:
             cell = layout.cells.get((row, column))
             records = list(cell.records.values()) if cell else []
             if records:
-                rows.append([column, row, str(len(records)), *(_group(records, name) for name in names)])
+                rows.append([column, row, str(len(records)), *(_group(records, name) for name in GROUPS)])
     caption = (
         "Accuracy on the test samples of classes with more than 100, 10 to 100, and fewer than 10 training samples."
     )
-    return Table("By frequency of the class", ["data", study.heading, "seeds", *names], rows, caption)
+    return Table("By frequency of the class", ["data", study.heading, "seeds", *GROUPS], rows, caption)
 
 
 def _group(records: Sequence[Record], name: str) -> str:

@@ -3,7 +3,7 @@
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +28,7 @@ class Place:
     storage: str
     lost_after: int
     data_dir: str | None = None
+    again: bool = False  # whether to train what a fine-tuning goes on from where it is finished, but not here
 
     @property
     def results(self) -> Path:
@@ -37,9 +38,8 @@ class Place:
     def runs(self) -> Path:
         return self.out / "runs" / "study"
 
-
-class Elsewhere(UserError):
-    """What a job goes on from is complete, but not on this machine."""
+    def folder(self, job: Job) -> Path:
+        return self.runs / folder_name(job)
 
 
 def work(jobs: Sequence[Job], place: Place) -> None:
@@ -47,17 +47,12 @@ def work(jobs: Sequence[Job], place: Place) -> None:
     queue = Queue(place.storage, place.lost_after)
     by_key = {job_key(job): job for job in jobs}
     after = {key: job_key(job.before) for key, job in by_key.items() if job.before is not None}
-    mine = list(by_key)
     waited = False
     while True:
-        claim = queue.claim(mine, after)
+        claim = queue.claim([key for key, job in by_key.items() if not _lacking(job, place)], after)
         if claim is not None:
             waited = False
-            try:
-                _take(queue, claim, by_key, place)
-            except Elsewhere as error:
-                mine.remove(claim.key)
-                say(str(error))
+            _take(queue, claim, by_key, place)
             continue
         others = queue.counts(by_key)["running"]
         if not others:
@@ -76,7 +71,7 @@ def _take(queue: Queue, claim: Claim, by_key: dict[str, Job], place: Place) -> N
     try:
         with queue.alive(claim):
             record = perform(job, place)
-    except (Stopped, Elsewhere):
+    except Stopped:
         queue.release(claim)
         raise
     except Exception as error:  # no memory, for example: other runs may do all the same
@@ -87,6 +82,7 @@ def _take(queue: Queue, claim: Claim, by_key: dict[str, Job], place: Place) -> N
     except BaseException:
         queue.release(claim)
         raise
+    record["speed"] = round(estimate.speed_here(), 3)
     results.write(record, place.results, folder_name(job))
     queue.finish(claim, record)
     _report(queue, job, record, by_key)
@@ -94,13 +90,13 @@ def _take(queue: Queue, claim: Claim, by_key: dict[str, Job], place: Place) -> N
 
 def perform(job: Job, place: Place) -> Record:
     """The record of a job, whose run folder is made, gone on with, or, where it is finished, read."""
-    own, where = place.runs / folder_name(job), data_dir(job, place.data_dir)
+    own, where = place.folder(job), data_dir(job, place.data_dir)
     if job.finetune is None:
         source = _train(replace(job.run, out=str(own), data_dir=where), own)
         return results.record_of(own, source=source)
-    folder = place.runs / folder_name(Job(job.run))
-    if not _finished(folder):
-        raise Elsewhere(left(job, place))
+    base = Job(job.run)
+    folder = place.folder(base)
+    _train_again(base, place)
     from surelabel.recipes import finetune
     from surelabel.runfolder import RunFolder
 
@@ -111,10 +107,38 @@ def perform(job: Job, place: Place) -> Record:
     return results.record_of(own, job.finetune, base=folder, source=source)
 
 
-def left(job: Job, place: Place) -> str:
-    """What to do about a job whose base is complete, but not here."""
-    folder = place.runs / folder_name(Job(job.run))
-    return f"Left to do elsewhere: {job.name}, which follows {folder}: call the study where that is, or copy it here"
+def _train_again(base: Job, place: Place) -> None:
+    """Have the folder of a run whose result is known: one worker makes it, and the others wait for it."""
+    from filelock import FileLock
+
+    folder = place.folder(base)
+    if _finished(folder):
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_name(f"{folder.name}.lock")):
+        if not _finished(folder):
+            say(f"Again: {base.name} ({folder.name})")
+            perform(base, place)
+
+
+def _lacking(job: Job, place: Place) -> bool:
+    """Whether the job cannot be done here, since the run that it goes on from has no finished folder here."""
+    return job.before is not None and not place.again and not _finished(place.folder(job.before))
+
+
+def left(queue: Queue, by_key: Mapping[str, Job], place: Place) -> dict[str, str]:
+    """What to do about fine-tunings that nobody does here, by the run, finished elsewhere, that they go on from."""
+    counts = queue.counts(by_key)
+    found: dict[Job, int] = {}
+    for key, job in by_key.items():
+        taken = key in counts["complete"] or key in counts["running"]
+        if job.before and not taken and _lacking(job, place) and job_key(job.before) in counts["complete"]:
+            found[job.before] = found.get(job.before, 0) + 1
+    return {
+        job_key(base): f"Left to do elsewhere: the fine-tuning of {base.name} (runs: {count}), since "
+        f"{place.folder(base)} is not here. Call the study where it is, copy it here, or train it again by --again"
+        for base, count in found.items()
+    }
 
 
 def data_dir(job: Job, given: str | None) -> str | None:
@@ -151,8 +175,8 @@ def _train(run: Run, folder: Path, labels_of: Path | None = None) -> str | None:
 def _report(queue: Queue, job: Job, record: Record, by_key: dict[str, Job]) -> None:
     counts = queue.counts(by_key)
     left = [by_key[key] for name in ("waiting", "running") for key in counts[name]]
-    finished = queue.records(by_key)
-    ahead = estimate.total(left, finished) / (len(counts["running"]) + 1)
+    clock = estimate.Clock(queue.records(by_key).values(), estimate.speed_here())
+    ahead = clock.total(left) / (len(counts["running"]) + 1)
     figures = f"accuracy {record['final']['accuracy']:.1%}, ECE {record['final']['ece']:.3f}"
     say(
         f"[{len(counts['complete'])}/{len(by_key)}] {job.name}: {figures}, {duration(record['seconds'])}; "
