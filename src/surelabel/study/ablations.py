@@ -5,12 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from surelabel.study import printed
-from surelabel.study.benchmarks import SMALL, benchmark_title, cell, run_of, seeds_of
+from surelabel.study.benchmarks import SMALL, benchmark_title, cell, method_title, run_of, seeds_of
 from surelabel.study.plan import Cell, Printed, Study
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 QUANTILES = (0.95, 0.7, 0.5, 0.3)
-LONGER, BAM_LONGER = "FM, 3 × the steps", "BAM-FM, 3 × the steps"
+SAMPLES, TEMPERATURES = ("2", "5", "10", "50"), ("0.4", "0.8", "0.9", "1.0")
+LONGER, STRONG = "3 × the steps", "labels in strong views"
 PAWS_EPOCHS = 600  # of the paper's runs on CIFAR, of which its numbers of epochs are parts
 
 
@@ -47,12 +48,12 @@ def _sigma(scale: str) -> list[Cell]:
 
 
 def _temperature(scale: str) -> list[Cell]:
-    rows = {f"{t:.1f}": {"target.temperature": t} for t in (0.4, 0.8, 0.9, 1.0)}
+    rows = {t: {"target.temperature": float(t)} for t in TEMPERATURES}
     return _rows("bam-uda", rows, printed.TABLE_8, "cifar100-400", scale)
 
 
 def _samples(scale: str) -> list[Cell]:
-    rows = {str(m): {"head.samples": m} for m in (2, 5, 10, 50)}
+    rows = {m: {"head.samples": int(m)} for m in SAMPLES}
     return _rows("bam-uda", rows, printed.TABLE_9, "cifar100-400", scale)
 
 
@@ -104,33 +105,32 @@ def _paws_sweep(scale: str) -> list[Cell]:
 
 
 def _bam_settings(scale: str) -> list[Cell]:
-    """BAM-FixMatch with one thing changed, beside FixMatch, where it does not win; longer runs of both.
+    """BAM-FixMatch with one thing changed, beside FixMatch, where it does not win; some changes of both.
 
     The quantile first: it decides how many wrong pseudo-labels are learnt from.
     """
     cells = []
     for place in ("cifar10-250",) if scale == "paper" else (SMALL, "cifar10-lt-100", "phc-10"):
         own = run_of("bam-fixmatch", place, scale)
-        longer = {"steps": 3 * own.steps}
+        both: dict[str, dict[str, Any]] = {LONGER: {"steps": 3 * own.steps}}
+        if own.views.strong == "strong":
+            both[STRONG] = {"views.labelled": "strong"}
         changes: dict[str, dict[str, Any]] = {
-            f"BAM-FM, Q = {q:g}": {"selection.quantile": q}
-            for q in QUANTILES
-            if q != (own.selection.quantile or QUANTILES[0])
+            f"Q = {q:g}": {"selection.quantile": q} for q in QUANTILES if q != (own.selection.quantile or QUANTILES[0])
         }
         changes |= {
-            "BAM-FM, KL × 0.1": {"head.kl_weight": 0.1 * own.head.kl_weight},
-            "BAM-FM, no KL": {"head.kl_weight": 0.0},
-            "BAM-FM, quantile over 5 steps": {"selection.window": 5},
-            "BAM-FM, batch statistics": {"forward": "split", "weak_norm": "batch"},
-            "BAM-FM, soft targets": {"target.temperature": 0.9},
-            BAM_LONGER: longer,
+            "KL × 0.1": {"head.kl_weight": 0.1 * own.head.kl_weight},
+            "no KL": {"head.kl_weight": 0.0},
+            "quantile over 5 steps": {"selection.window": 5},
+            "batch statistics": {"forward": "split", "weak_norm": "batch"},
+            "soft targets": {"target.temperature": 0.9},
         }
-        cells += [cell(method, place, scale, seeds_of(scale)) for method in ("fixmatch", "bam-fixmatch")]
-        made = cell("fixmatch", place, scale, seeds_of(scale), row=LONGER, settings=longer)
-        cells.append(replace(made, turn=1))
-        for row, settings in changes.items():
-            made = cell("bam-fixmatch", place, scale, seeds_of(scale), row=row, settings=settings)
-            cells.append(replace(made, turn="selection.quantile" not in settings))
+        for method, changed in (("fixmatch", both), ("bam-fixmatch", changes | both)):
+            cells.append(cell(method, place, scale, seeds_of(scale)))
+            for name, settings in changed.items():
+                row = f"{method_title(method)}, {name}"
+                made = cell(method, place, scale, seeds_of(scale), row=row, settings=settings)
+                cells.append(replace(made, turn="selection.quantile" not in settings))
     return cells
 
 
@@ -141,9 +141,9 @@ STUDIES = (
         pairs=(("BAM-UDA, no σ² (t = 0.9)", "BAM-UDA (t = 0.9)"), ("UDA (t = 0.4)", "BAM-UDA (t = 0.9)")),
     ),
     Study("temperature", "BAM-UDA's sharpening t", "Table 8 (stab:uda_temp)", _temperature, heading="t",
-          pairs=(("0.4", "0.9"),)),
+          pairs=tuple(("0.9", t) for t in TEMPERATURES if t != "0.9")),
     Study("samples", "how many predictions BAM-UDA averages, M", "Table 9 (stab:uda_bayes_sam)", _samples, heading="M",
-          pairs=(("2", "50"),)),
+          pairs=tuple(("50", m) for m in SAMPLES if m != "50")),
     Study("momentum", "how γ of PAWS+EMA rises: over W of 600 epochs, up to γ", "Table 10 (stab:paws_ablate_momsch)",
           _momentum, heading="warm-up", note=f"Epochs are parts of a run: W of {PAWS_EPOCHS}."),
     Study("swa-onset", "when SWA should begin", "Figure 6 (sfig:paws_ablate_swa)", _swa_onset, shows="curves",
@@ -153,7 +153,9 @@ STUDIES = (
     Study("paws-sweep", "PAWS's temperature, sharpening, me-max, label smoothing: accuracy against calibration",
           "Figure 1b (fig:combined_emp)", _paws_sweep, heading="setting", shows="correlation"),
     Study("bam-settings", "what BAM-FixMatch gains or loses by each of its settings", "not in the paper", _bam_settings,
-          pairs=(("FM", "BAM-FM"), (LONGER, BAM_LONGER), *(("BAM-FM", f"BAM-FM, {changed}") for changed in (
-              *(f"Q = {q:g}" for q in QUANTILES), "KL × 0.1", "no KL", "quantile over 5 steps", "batch statistics",
-              "soft targets")))),
+          pairs=(("FM", "BAM-FM"), *((f"FM, {name}", f"BAM-FM, {name}") for name in (LONGER, STRONG)),
+                 *(("FM", f"FM, {name}") for name in (LONGER, STRONG)),
+                 *(("BAM-FM", f"BAM-FM, {name}") for name in (
+                     *(f"Q = {q:g}" for q in QUANTILES), "KL × 0.1", "no KL", "quantile over 5 steps",
+                     "batch statistics", "soft targets", LONGER, STRONG)))),
 )  # fmt: skip
