@@ -79,7 +79,7 @@ def fill(cell: Cell, records: Mapping[str, Record], seeds: int) -> Filled:
     if len(cell.choices) == 1:
         name = ""
     elif len(fair) < len(found):
-        name += f", of {len(fair)} that ran"
+        name += ", others not run as often"
     return Filled(cell, held, name, compared)
 
 
