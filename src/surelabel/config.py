@@ -63,7 +63,7 @@ class Network:
         padding: what lies beyond an image's border: zeros, or, for a periodic image such as a crystal, its other side
         stem_stride: 2 halves the image at the first layer: a quarter of the work
         norm: BatchNorm, or GroupNorm (of an mlp: LayerNorm), which does not depend on the other samples of the batch
-        norm_momentum: how fast BatchNorm's running statistics follow the batches
+        norm_momentum: how fast BatchNorm's running statistics follow the batches; in PAWS's projection always 0.1
     """
 
     name: str = "wrn-28-2"
