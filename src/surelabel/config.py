@@ -152,7 +152,7 @@ class Head:
     """The Bayesian last layer of a bam- method, trained by Adam without weight decay (bam-paws: as the rest is).
 
     Args:
-        samples: how many predictions are averaged (the paper's M)
+        samples: how many predictions are averaged (the paper's M); at least 2 where their deviation selects
         sampling: draw logits from the Gaussian that the layer induces, or weights as the paper does
         prior: deviation of the weights' Gaussian prior
         lr: Adam's learning rate, which falls as the other one does
