@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from surelabel import build
 from surelabel.checkpoints import read_checkpoint, write_checkpoint
@@ -364,6 +365,45 @@ def test_mixed_precision_trains(tiny, method):
     weights = folder.weights()
     assert all(torch.isfinite(tensor).all() for tensor in weights.values())
     assert {tensor.dtype for tensor in weights.values()} <= {torch.float32, torch.int64}
+
+
+@pytest.mark.parametrize("method", ["fixmatch", "bam-uda", "fixmatch+ema", "paws+ema"])
+def test_in_mixed_precision_teacher_and_network_compute_alike(tiny, method):
+    """Pseudo-labels are made without gradients, in a pass of their own; evaluations are in full precision."""
+    seen = set()
+
+    def note(module, images, made):
+        if isinstance(module, nn.Conv2d):
+            seen.add(("training" if module.training else "evaluation", torch.is_grad_enabled(), made.dtype))
+
+    handle = nn.modules.module.register_module_forward_hook(note)
+    try:
+        fit(replace(tiny, method=method, precision="bf16-mixed", steps=2))
+    finally:
+        handle.remove()
+    training = {("training", with_gradients, torch.bfloat16) for with_gradients in (True, False)}
+    assert seen == training | {("evaluation", False, torch.float32)}
+
+
+def test_in_mixed_precision_samples_are_normalised_before_they_lose_bits(tiny, tmp_path):
+    """30,000 ± 100 has no digits left in bfloat16; what it is normalised to, the network's own scale, has three."""
+    stored = dict(np.load(tiny.data))
+    found = []
+    for name, (offset, scale) in {"near": (0, 1), "far": (30_000, 0.4)}.items():
+        floats = {key: stored[key].astype(np.float32) * scale + offset for key in ("images", "test_images")}
+        np.savez(tmp_path / f"{name}.npz", **(stored | floats))
+        views = replace(tiny.views, strong="weak")
+        run = replace(tiny, data=str(tmp_path / f"{name}.npz"), views=views, precision="bf16-mixed", steps=4)
+        folder = fit(replace(run, out=str(tmp_path / name)))
+        found.append(json.loads((folder.path / "metrics.jsonl").read_text())["labelled_loss"])
+    assert found[1] == pytest.approx(found[0], rel=0.02)
+
+
+def test_float16_is_refused_by_name():
+    from surelabel.fit_options import read_options
+
+    with pytest.raises(UserError, match="bf16-mixed"):
+        read_options(["--precision", "16-mixed"])
 
 
 @pytest.mark.parametrize("method", ["bam-uda", "paws"])

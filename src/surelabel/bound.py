@@ -74,8 +74,8 @@ def bound(
     unlabelled = np.setdiff1d(np.arange(len(train)), labelled)
     if not len(unlabelled):
         raise UserError(
-            "the bound is about pseudo-labels, and every sample of the pool is labelled here: evaluate a run with fewer "
-            "--labels"
+            "the bound is about pseudo-labels, and every sample of the pool is labelled here: evaluate a run with "
+            "fewer --labels"
         )
     log_labelled, _ = _expectations(network, train, labelled)
     log_unlabelled, mean = _expectations(network, train, unlabelled)

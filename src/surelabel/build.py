@@ -155,7 +155,6 @@ def build_fabric(run: Run) -> Fabric:
         devices=run.devices,
         num_nodes=run.nodes,
         strategy="ddp" if run.processes > 1 else run.strategy,
-        precision=run.precision if run.precision in ("bf16-mixed", "16-mixed") else None,
     )
 
 

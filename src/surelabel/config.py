@@ -13,7 +13,7 @@ from typing import Literal
 Forward = Literal["joint", "split"]
 WeakNorm = Literal["batch", "batch-kept", "running"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
-Precision = Literal["auto", "32", "64", "bf16-mixed", "16-mixed"]
+Precision = Literal["auto", "32", "64", "bf16-mixed"]
 
 METHODS = (
     "supervised",
@@ -316,7 +316,7 @@ class Run:
         devices: how many processes on this machine, one for each GPU
         nodes: how many machines
         strategy: how several processes are joined: ddp averages their gradients; auto is ddp where there are several
-        precision: 32 bits, 64, or mixed with 16 (bfloat16 or float16); auto: mixed on a recent GPU
+        precision: 32 bits, 64, or mixed with bfloat16; auto: mixed on a recent GPU
         compile: let torch.compile fuse the network's operations, which takes a minute; done on a GPU when not given
     """
 

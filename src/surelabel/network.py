@@ -48,7 +48,7 @@ class Network(nn.Module):
         if images.ndim == 4:
             normalised = normalised.contiguous(memory_format=torch.channels_last)
         features: Tensor = self.backbone(normalised)
-        return features
+        return features.to(normalised.dtype)  # out of mixed precision
 
     def forward(self, images: Tensor | Sequence[Tensor], noise: Tensor | None = None) -> Output:
         """Images [N, C, H, W], or several batches of different sizes; `noise` is what `head.noise` drew.
@@ -66,7 +66,7 @@ class Network(nn.Module):
 
     def _pass(self, images: Tensor, noise: Tensor | None) -> tuple[Tensor, Tensor]:
         features = self.features(images)
-        return features, self.head(features, noise)
+        return features, self.head(features, noise).to(features.dtype)
 
     @torch.no_grad()
     def predict(self, images: Tensor, draws: np.random.Generator, first: int = 0) -> Prediction:

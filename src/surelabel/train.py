@@ -10,10 +10,11 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from surelabel.config import Optimizer, Run, steps_of
+from surelabel.config import Optimizer, Precision, Run, steps_of
 from surelabel.data.loader import Loader
 from surelabel.data.multicrop import MultiCropLoader
 from surelabel.data.source import Source
+from surelabel.devices import mixed
 from surelabel.display import Display
 from surelabel.errors import UserError
 from surelabel.evaluate import NotFinite, figures, fixed_part, predict, remember, some
@@ -62,7 +63,7 @@ def train(
             with watch.part("views"):
                 batch = loader(state.step)
             with watch.part("training"):
-                losses = advance(method, model, state, batch, fabric.backward)
+                losses = advance(method, model, state, batch, fabric.backward, run.precision)
             watch.images += batch.images
             watch.steps += 1
             health.note(losses.total)
@@ -106,10 +107,12 @@ def bring_together(state: TrainState, share: Share) -> None:
 
 
 def advance(
-    method: Method, model: nn.Module, state: TrainState, batch: Any, backward: Callable[[Tensor], None]
-) -> Losses:
+    method: Method, model: nn.Module, state: TrainState, batch: Any, backward: Callable[[Tensor], None],
+    precision: Precision = "32",
+) -> Losses:  # fmt: skip
     """One step: loss, backward, update, average."""
-    losses, state.selection = method.loss(model, state.teacher, batch, state.selection, state.step)
+    with mixed(precision, state.network.scale.device):
+        losses, state.selection = method.loss(model, state.teacher, batch, state.selection, state.step)
     backward(losses.total)
     for optimizer in state.optimizers:
         optimizer.step()
