@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from lightning_fabric import Fabric
 from torch import nn
 
 from surelabel import build
@@ -21,6 +22,7 @@ from surelabel.fit import evaluate_run, fit, start_from
 from surelabel.runfolder import RunFolder
 from surelabel.settings import to_yaml
 from surelabel.signals import Stopped
+from surelabel.state import TrainState
 from tests.conftest import digits
 
 
@@ -415,6 +417,55 @@ def test_a_compiled_network_trains_as_the_bare_one(tiny, method, monkeypatch):
     found = [fit(replace(run, compile=which, out=f"{tiny.folder}-{which}")) for which in (False, True)]
     torch.testing.assert_close(found[1].weights(), found[0].weights(), rtol=0, atol=1e-9)
     assert found[1].run().compile
+
+
+def test_nothing_is_put_on_a_device_before_each_process_has_its_own(tiny, monkeypatch):
+    """Until the launch the current GPU of every process is the first one, and there a state would stay."""
+    fit(tiny)
+    order = []
+
+    def noted(owner, name):
+        original = getattr(owner, name)
+
+        def call(*given, **named):
+            order.append(name)
+            return original(*given, **named)
+
+        monkeypatch.setattr(owner, name, call)
+
+    noted(Fabric, "launch")
+    noted(build, "build_state")
+    noted(TrainState, "load_state_dict")
+    fit(tiny, resume=True)
+    assert order == ["launch", "build_state", "load_state_dict"]
+
+    # A mistake is told before there are other processes, which would tell it too.
+    for name in ("checkpoint.pt", "checkpoint-previous.pt"):
+        (tiny.folder / name).write_bytes(b"")
+    order.clear()
+    with pytest.raises(UserError, match="nothing to go on from"):
+        fit(tiny, resume=True)
+    with pytest.raises(UserError, match="has no weights yet"):
+        fit(replace(tiny, init=str(tiny.folder.parent), out=str(tiny.folder) + "-2"))
+    assert order == []
+
+
+@pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")
+@pytest.mark.parametrize("method", ["bam-uda+ema", "bam-paws+swa"])
+def test_a_loaded_state_lies_on_the_device_whole(tiny, method):
+    """The device that only describes tensors stands for a second GPU."""
+    folder = fit(replace(tiny, method=method))
+    run = replace(folder.run(), device="meta")
+    state = build.build_state(run, build.build_network(run, folder.task()), build.build_method(run))
+    stored, _ = folder.stored_state()
+    stored["tally"] = {"steps": torch.ones(())}
+    state.load_state_dict(stored)
+    tensors = [*state.network.state_dict().values(), *state.evaluated.state_dict().values()]
+    tensors += [*state.selection.values(), *state.tally.values()]
+    tensors += [value for optimizer in state.optimizers for held in optimizer.state.values() for value in held.values()]
+    # Adam counts its steps on the CPU.
+    assert {tensor.device.type for tensor in tensors if tensor.numel() > 1 or tensor.ndim} == {"meta"}
+    assert len(tensors) > 50
 
 
 def test_a_cpu_is_asked_for_neither_mixed_precision_nor_compiling(tiny):
