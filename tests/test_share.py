@@ -105,6 +105,41 @@ def test_a_run_may_go_on_with_another_number_of_processes_and_has_the_figures_of
             assert mine[key] == pytest.approx(value, abs=1e-9), key
 
 
+# As the command line, but for a signal of its own in each process.
+STOPPING = """
+import os, signal, sys
+from surelabel.cli import main
+from surelabel.display import Display
+
+shown = Display.step
+
+def step(self, now):
+    shown(self, now)
+    if now == 6:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+Display.step = step
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("method", ["bam-uda", "fixmatch+ema"])
+def test_two_processes_that_were_stopped_end_bit_for_bit_as_two_that_were_not(tiny, tmp_path, method):
+    """Between evaluations, with BatchNorm: sums since the last one, and running statistics, belong to all processes."""
+    run = replace(build.resolve(replace(tiny, method=method)), devices=2)
+    whole, stopped, script = tmp_path / "whole", tmp_path / "stopped", tmp_path / "stopping.py"
+    script.write_text(STOPPING)
+    subprocess.run(command(run, "--out", str(whole)), check=True, capture_output=True, timeout=300)
+    begin = [sys.executable, str(script), *command(run, "--out", str(stopped))[3:]]
+    assert subprocess.run(begin, check=False, capture_output=True, timeout=300).returncode == 128 + signal.SIGTERM
+    assert torch.load(stopped / "checkpoint.pt", weights_only=True)["step"] == 10
+    resume = [sys.executable, "-m", "surelabel.cli", "fit", "--resume", str(stopped), "--devices", "2"]
+    subprocess.run(resume, check=True, capture_output=True, timeout=300)
+    assert rows(whole) == rows(stopped)
+    for name in ("weights.safetensors", "weights-raw.safetensors", "result.json"):
+        assert (whole / name).read_bytes() == (stopped / name).read_bytes(), name
+
+
 def test_torchrun_starts_the_processes_too(tiny, tmp_path):
     run = replace(exact(tiny, "paws"), steps=4, threads=1)
     alone, both = tmp_path / "alone", tmp_path / "both"

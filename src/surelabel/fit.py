@@ -96,7 +96,7 @@ def _fit(
     loader = replace(build.build_loader(run, data, labelled, own), share=Share(fabric.global_rank, fabric.world_size))
     state = build.build_state(run, network, method)
     if stored:
-        state.load_state_dict(stored)
+        state.load_state_dict(stored, loader.share)
     del stored  # which is as large as the state
     if resume:
         console.print(note or f"Going on from step {state.step}", **PLAIN)

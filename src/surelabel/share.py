@@ -48,6 +48,10 @@ class Share:
         dist.all_reduce(total)
         return total
 
+    def take(self, parts: Tensor) -> Tensor:
+        """This process's part of a sum, of the parts [n] that n processes had: as many as now, or others."""
+        return parts[self.rank] if len(parts) == self.of else parts.sum() / self.of
+
     def any(self, flag: int) -> int:
         """The largest flag of all processes."""
         if self.of == 1:

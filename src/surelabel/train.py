@@ -85,7 +85,7 @@ def train(
                     folder.save(state)
                     folder.add_timing({"step": state.step} | watch.lap())
         if saved != state.step:
-            bring_together(state, share)
+            state.tally = {name: share.gather(value[None]) for name, value in sorted(state.tally.items())}
             if share.rank == 0:
                 refresh(run, state, loader)
                 health.check()
@@ -95,14 +95,8 @@ def train(
 
 
 def bring_together(state: TrainState, share: Share) -> None:
-    """Give the first process the tally of all; the others begin anew.
-
-    Counts of samples add up. A loss is a mean over samples, so that of the whole batch is the mean over processes.
-    """
+    """Give the first process the tally of all; the others begin anew."""
     whole = {name: share.sum(value) for name, value in sorted(state.tally.items())}
-    for name in ("steps", *(f"{name}_loss" for name in LOSSES)):
-        if name in whole:
-            whole[name] = whole[name] / share.of
     state.tally = whole if share.rank == 0 else {}
 
 
@@ -138,10 +132,14 @@ def rate(settings: Optimizer, step: int, steps: int) -> float:
 
 
 def count(state: TrainState, batch: Batch | Crops, losses: Losses) -> None:
-    """Add a step's losses and selection to the tally."""
-    state.count(steps=torch.ones_like(losses.total))
+    """Add a step's losses and selection to the tally, which the processes' parts add up to.
+
+    A loss is a mean over samples, so that of the whole batch is the mean over processes.
+    """
+    of = batch.share.of
+    state.count(steps=torch.ones_like(losses.total) / of)
     parts = {name: getattr(losses, name) for name in LOSSES}
-    state.count(**{f"{name}_loss": value.detach() for name, value in parts.items() if value is not None})
+    state.count(**{f"{name}_loss": value.detach() / of for name, value in parts.items() if value is not None})
     if losses.prediction is not None:
         assert losses.mask is not None and batch.hidden is not None
         state.count(**asdict(selection_sums(losses.prediction.probs, losses.mask, batch.hidden)))
