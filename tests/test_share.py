@@ -72,6 +72,32 @@ def test_two_processes_have_the_losses_of_one(tiny, digits_data, tmp_path):
         assert max(expected) - min(expected) > 1e-3
 
 
+def one_of_two_with_batch_norm(rank, runs, data, folder):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    for run in runs:
+        method = build.build_method(run, len(data.train))
+        state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method)
+        loader = replace(build.build_loader(run, data, build_data.build_split(run, data)), share=Share(rank, 2))
+        model = DistributedDataParallel(state.network).train()
+        for _ in range(3):
+            advance(method, model, state, loader(state.step), torch.autograd.backward)
+        torch.save(state.state_dict(), f"{folder}/{run.method}-{rank}.pt")
+    dist.destroy_process_group()
+
+
+def test_with_batch_norm_two_processes_have_one_state_between_two_steps(tiny, digits_data, tmp_path):
+    runs = [build.resolve(replace(tiny, method=method)) for method in ("uda", "bam-fixmatch+ema", "paws+swa")]
+    multiprocessing.spawn(one_of_two_with_batch_norm, (runs, digits_data, str(tmp_path)), nprocs=2)
+    for run in runs:
+        states = [torch.load(tmp_path / f"{run.method}-{rank}.pt", weights_only=True) for rank in (0, 1)]
+        for part in ("network", "average", "optimizers", "selection"):
+            torch.testing.assert_close(*[state[part] for state in states], rtol=0, atol=0)
+        norm = next(name for name in states[0]["network"] if name.endswith("running_var"))
+        assert states[0]["network"][norm].std() > 0
+        assert states[0]["tally"] != states[1]["tally"]
+
+
 def command(run, *arguments):
     config = run.folder.parent / "run.yaml"
     config.write_text(to_yaml(replace(run, out=None)))
@@ -123,10 +149,10 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize("method", ["bam-uda", "fixmatch+ema"])
-def test_two_processes_that_were_stopped_end_bit_for_bit_as_two_that_were_not(tiny, tmp_path, method):
+def test_two_processes_that_were_stopped_end_bit_for_bit_as_two_that_were_not(tiny, tmp_path):
     """Between evaluations, with BatchNorm: sums since the last one, and running statistics, belong to all processes."""
-    run = replace(build.resolve(replace(tiny, method=method)), devices=2)
+    accept_all = replace(tiny.selection, threshold=0.0)
+    run = replace(build.resolve(replace(tiny, method="uda+ema", selection=accept_all)), devices=2)
     whole, stopped, script = tmp_path / "whole", tmp_path / "stopped", tmp_path / "stopping.py"
     script.write_text(STOPPING)
     subprocess.run(command(run, "--out", str(whole)), check=True, capture_output=True, timeout=300)
@@ -138,6 +164,14 @@ def test_two_processes_that_were_stopped_end_bit_for_bit_as_two_that_were_not(ti
     assert rows(whole) == rows(stopped)
     for name in ("weights.safetensors", "weights-raw.safetensors", "result.json"):
         assert (whole / name).read_bytes() == (stopped / name).read_bytes(), name
+
+
+def test_a_sum_is_taken_up_by_as_many_processes_or_by_another_number():
+    parts = torch.tensor([1.0, 2.0, 4.0])
+    assert [Share(rank, 3).take(parts).item() for rank in range(3)] == [1, 2, 4]
+    assert [Share(rank, 2).take(parts).item() for rank in range(2)] == [3.5, 3.5]
+    assert Share().take(parts).item() == 7
+    assert Share().take(torch.tensor([0.1])).item() == torch.tensor(0.1).item()
 
 
 def test_torchrun_starts_the_processes_too(tiny, tmp_path):

@@ -77,6 +77,14 @@ class Network(nn.Module):
         return self.head.predict(self.features(images), draws, first)
 
 
+def running_statistics(network: nn.Module) -> list[Tensor]:
+    """BatchNorm's running means and variances, as far as each process has its own: SyncBatchNorm has those of all."""
+    kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+    norms = [module for module in network.modules() if isinstance(module, kinds)]
+    held = [statistic for norm in norms for statistic in (norm.running_mean, norm.running_var)]
+    return [statistic for statistic in held if statistic is not None]
+
+
 @contextmanager
 def normalised_by(how: WeakNorm, network: nn.Module) -> Iterator[None]:
     """Within this block, what BatchNorm in a network in training normalises by.

@@ -20,6 +20,7 @@ from surelabel.errors import UserError
 from surelabel.evaluate import NotFinite, figures, fixed_part, predict, remember, some
 from surelabel.methods import Method
 from surelabel.metrics import SelectionSums, selection_sums
+from surelabel.network import running_statistics
 from surelabel.runfolder import CHECKPOINT, RunFolder
 from surelabel.schedules import cosine_7_16, warmup_cosine
 from surelabel.share import Share
@@ -111,6 +112,8 @@ def advance(
     for optimizer in state.optimizers:
         optimizer.step()
         optimizer.zero_grad()
+    if batch.share.of > 1:  # between two steps all have one state, which a checkpoint can hold
+        batch.share.agree(running_statistics(state.network))
     if state.average is not None:
         state.average.update_parameters(state.network)
     count(state, batch, losses)
