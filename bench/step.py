@@ -70,7 +70,7 @@ def whole_step(data: DataSet, run: Run) -> Callable[[], None]:
     state.network.train()
 
     def step() -> None:
-        advance(method, state.network, state, loader(state.step), torch.autograd.backward)
+        advance(method, state.network, state, loader(state.step), torch.autograd.backward, run.precision)
 
     return step
 

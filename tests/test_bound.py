@@ -58,6 +58,8 @@ def test_the_bound_of_a_network_and_its_refusals(tiny, digits_data):
         bound(point, digits_data.train, labelled, digits_data.test, 1.0)
     with pytest.raises(UserError, match="0 < δ < 1"):
         bound(network, digits_data.train, labelled, digits_data.test, 1.0, delta=2)
+    with pytest.raises(UserError, match=r"every sample of the pool is labelled"):
+        bound(network, digits_data.train, np.arange(len(digits_data.train)), digits_data.test, 1.0)
     hidden = replace_labels(digits_data.train)
     with pytest.raises(UserError, match="true classes"):
         bound(network, hidden, labelled, digits_data.test, 1.0)

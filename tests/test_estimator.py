@@ -163,6 +163,19 @@ def test_images_are_learnt_in_bytes_or_in_any_range(kind):
     assert not hasattr(model, "predict_std")
 
 
+@pytest.mark.parametrize("method", ["paws", "bam-paws+ema"])
+def test_images_can_be_told_by_their_neighbours(method):
+    images, y = load_digits(return_X_y=True)
+    images = images.reshape(-1, 8, 8).astype(np.uint8)[:120]
+    some = np.where(np.arange(120) < 60, y[:120], -1)
+    settings = {"paws.unlabelled": 8, "paws.per_class": 2, "paws.view": "crops", "paws.smalls": 0, "paws.width": 16}
+    model = SureLabelClassifier(method, steps=2, settings=settings).fit(images, some)
+    probs = model.predict_proba(images)
+    np.testing.assert_allclose(probs.sum(1), 1)
+    assert len(np.unique(model.predict(images))) > 1
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(images), probs)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -35,6 +35,19 @@ def test_a_prediction_head_stands_behind_the_representation():
     assert head.prediction_head[1].out_features == 2
 
 
+def test_the_support_is_converted_and_moved_with_the_weights():
+    head = make().eval()
+    head.remember(torch.randn(6, 8), torch.arange(6) % 3)
+    features = torch.randn(4, 12)
+    single = head.predict(features, DRAWS).probs
+    double = head.double().predict(features.double(), DRAWS).probs
+    assert double.dtype == torch.float64
+    torch.testing.assert_close(double.float(), single)
+    head.to("meta")  # stands for a GPU
+    assert {head.support.device.type, head.support_classes.device.type} == {"meta"}
+    assert head.support_classes.dtype == torch.int64
+
+
 @torch.no_grad()
 def test_a_prediction_is_the_similarity_weighted_vote_of_the_labels():
     head = make().eval()

@@ -24,6 +24,7 @@ from surelabel.train import advance
 from surelabel.validate import validate
 
 METHODS = ["fixmatch", "bam-uda", "paws", "bam-paws+ema"]
+DIVIDED_BY_BATCH = ["bam-fixmatch", "bam-paws"]  # the KL term, as the released code has it
 STEPS = 20
 
 
@@ -59,7 +60,8 @@ def one_of_two(rank, runs, data, folder):
 
 
 def test_two_processes_have_the_losses_of_one(tiny, digits_data, tmp_path):
-    runs = [exact(tiny, method) for method in METHODS]
+    mean = replace(tiny, head=replace(tiny.head, kl="mean"))
+    runs = [exact(tiny, method) for method in METHODS] + [exact(mean, method) for method in DIVIDED_BY_BATCH]
     multiprocessing.spawn(one_of_two, (runs, digits_data, str(tmp_path)), nprocs=2)
     for run in runs:
         expected, weights = losses(run, digits_data, Share(), lambda network: network)
@@ -68,6 +70,32 @@ def test_two_processes_have_the_losses_of_one(tiny, digits_data, tmp_path):
             np.testing.assert_allclose(found, expected, atol=1e-9, rtol=0, err_msg=run.method)
             torch.testing.assert_close(theirs, weights, atol=1e-9, rtol=0)
         assert max(expected) - min(expected) > 1e-3
+
+
+def one_of_two_with_batch_norm(rank, runs, data, folder):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    for run in runs:
+        method = build.build_method(run, len(data.train))
+        state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method)
+        loader = replace(build.build_loader(run, data, build_data.build_split(run, data)), share=Share(rank, 2))
+        model = DistributedDataParallel(state.network).train()
+        for _ in range(3):
+            advance(method, model, state, loader(state.step), torch.autograd.backward)
+        torch.save(state.state_dict(), f"{folder}/{run.method}-{rank}.pt")
+    dist.destroy_process_group()
+
+
+def test_with_batch_norm_two_processes_have_one_state_between_two_steps(tiny, digits_data, tmp_path):
+    runs = [build.resolve(replace(tiny, method=method)) for method in ("uda", "bam-fixmatch+ema", "paws+swa")]
+    multiprocessing.spawn(one_of_two_with_batch_norm, (runs, digits_data, str(tmp_path)), nprocs=2)
+    for run in runs:
+        states = [torch.load(tmp_path / f"{run.method}-{rank}.pt", weights_only=True) for rank in (0, 1)]
+        for part in ("network", "average", "optimizers", "selection"):
+            torch.testing.assert_close(*[state[part] for state in states], rtol=0, atol=0)
+        norm = next(name for name in states[0]["network"] if name.endswith("running_var"))
+        assert states[0]["network"][norm].std() > 0
+        assert states[0]["tally"] != states[1]["tally"]
 
 
 def command(run, *arguments):
@@ -101,6 +129,49 @@ def test_a_run_may_go_on_with_another_number_of_processes_and_has_the_figures_of
         assert mine.keys() == theirs.keys()
         for key, value in theirs.items():
             assert mine[key] == pytest.approx(value, abs=1e-9), key
+
+
+# As the command line, but for a signal of its own in each process.
+STOPPING = """
+import os, signal, sys
+from surelabel.cli import main
+from surelabel.display import Display
+
+shown = Display.step
+
+def step(self, now):
+    shown(self, now)
+    if now == 6:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+Display.step = step
+sys.exit(main())
+"""
+
+
+def test_two_processes_that_were_stopped_end_bit_for_bit_as_two_that_were_not(tiny, tmp_path):
+    """Between evaluations, with BatchNorm: sums since the last one, and running statistics, belong to all processes."""
+    accept_all = replace(tiny.selection, threshold=0.0)
+    run = replace(build.resolve(replace(tiny, method="uda+ema", selection=accept_all)), devices=2)
+    whole, stopped, script = tmp_path / "whole", tmp_path / "stopped", tmp_path / "stopping.py"
+    script.write_text(STOPPING)
+    subprocess.run(command(run, "--out", str(whole)), check=True, capture_output=True, timeout=300)
+    begin = [sys.executable, str(script), *command(run, "--out", str(stopped))[3:]]
+    assert subprocess.run(begin, check=False, capture_output=True, timeout=300).returncode == 128 + signal.SIGTERM
+    assert torch.load(stopped / "checkpoint.pt", weights_only=True)["step"] == 10
+    resume = [sys.executable, "-m", "surelabel.cli", "fit", "--resume", str(stopped), "--devices", "2"]
+    subprocess.run(resume, check=True, capture_output=True, timeout=300)
+    assert rows(whole) == rows(stopped)
+    for name in ("weights.safetensors", "weights-raw.safetensors", "result.json"):
+        assert (whole / name).read_bytes() == (stopped / name).read_bytes(), name
+
+
+def test_a_sum_is_taken_up_by_as_many_processes_or_by_another_number():
+    parts = torch.tensor([1.0, 2.0, 4.0])
+    assert [Share(rank, 3).take(parts).item() for rank in range(3)] == [1, 2, 4]
+    assert [Share(rank, 2).take(parts).item() for rank in range(2)] == [3.5, 3.5]
+    assert Share().take(parts).item() == 7
+    assert Share().take(torch.tensor([0.1])).item() == torch.tensor(0.1).item()
 
 
 def test_torchrun_starts_the_processes_too(tiny, tmp_path):

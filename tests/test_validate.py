@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from surelabel.config import Average, Batch, Evaluation, Network, Optimizer, Run, Selection, Target
+from surelabel.config import Average, Batch, Evaluation, Head, Network, Optimizer, Run, Selection, Target
 from surelabel.errors import UserError
 from surelabel.validate import validate
 
@@ -22,11 +22,17 @@ from surelabel.validate import validate
         ({"average": Average(decay=1.01)}, r"average\.decay must lie between 0 and 1"),
         ({"network": Network(stem_stride=0)}, r"network\.stem_stride must be above zero"),
         ({"threads": 0}, "threads must be above zero"),
+        ({"method": "bam-uda", "head": Head(samples=1)}, r"head\.samples must be at least 2"),
     ],
 )
 def test_values_that_no_type_forbids_are_refused(change, message):
     with pytest.raises(UserError, match=message):
         validate(replace(Run(), **change))
+
+
+@pytest.mark.parametrize("method", ["bam-uda-no-sigma", "bam-paws", "fixmatch"])
+def test_one_sample_suffices_where_no_deviation_is_compared(method):
+    assert validate(Run(method, head=Head(samples=1))).head.samples == 1
 
 
 def test_the_default_run_is_valid():

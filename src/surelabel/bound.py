@@ -72,6 +72,11 @@ def bound(
     if not (0 < delta < 1 and variance >= 0):
         raise UserError(f"the bound needs 0 < δ < 1 and s² ≥ 0, not {delta} and {variance}")
     unlabelled = np.setdiff1d(np.arange(len(train)), labelled)
+    if not len(unlabelled):
+        raise UserError(
+            "the bound is about pseudo-labels, and every sample of the pool is labelled here: evaluate a run with "
+            "fewer --labels"
+        )
     log_labelled, _ = _expectations(network, train, labelled)
     log_unlabelled, mean = _expectations(network, train, unlabelled)
     log_test, test_mean = _expectations(network, test, np.arange(len(test)))

@@ -1,6 +1,5 @@
 """Turns a `Run` into its parts: data, network, method, optimizer."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import nn
 
-from surelabel import datasets, devices
+from surelabel import cores, datasets, devices
 from surelabel.average import Cosine, Equal, Moving, Rising, Rule, averaged
 from surelabel.backbones import backbone, pretrained
 from surelabel.build_views import build_view
@@ -50,7 +49,7 @@ def resolve(run: Run) -> Run:
         # A GPU gains from it in long runs; on a CPU, compiling takes longer than a short run.
         compile=device == "cuda" if run.compile is None else run.compile,
         pixels=run.pixels or (PHOTOGRAPH if pretrained.NAME in (run.network.trunk, run.network.name) else None),
-        threads=run.threads or max(1, (os.cpu_count() or 1) // run.devices),
+        threads=run.threads or cores.for_each(run.devices),
         out=str(run.folder),
         data=run.data if run.data in (OWN, *datasets.NAMED) else _whole(run.data),
         data_dir=None if run.data_dir is None else _whole(run.data_dir),
@@ -157,7 +156,6 @@ def build_fabric(run: Run) -> Fabric:
         devices=run.devices,
         num_nodes=run.nodes,
         strategy="ddp" if run.processes > 1 else run.strategy,
-        precision=run.precision if run.precision in ("bf16-mixed", "16-mixed") else None,
     )
 
 

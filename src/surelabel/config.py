@@ -13,7 +13,7 @@ from typing import Literal
 Forward = Literal["joint", "split"]
 WeakNorm = Literal["batch", "batch-kept", "running"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
-Precision = Literal["auto", "32", "64", "bf16-mixed", "16-mixed"]
+Precision = Literal["auto", "32", "64", "bf16-mixed"]
 
 METHODS = (
     "supervised",
@@ -63,7 +63,7 @@ class Network:
         padding: what lies beyond an image's border: zeros, or, for a periodic image such as a crystal, its other side
         stem_stride: 2 halves the image at the first layer: a quarter of the work
         norm: BatchNorm, or GroupNorm (of an mlp: LayerNorm), which does not depend on the other samples of the batch
-        norm_momentum: how fast BatchNorm's running statistics follow the batches
+        norm_momentum: how fast BatchNorm's running statistics follow the batches; in PAWS's projection always 0.1
     """
 
     name: str = "wrn-28-2"
@@ -152,7 +152,7 @@ class Head:
     """The Bayesian last layer of a bam- method, trained by Adam without weight decay (bam-paws: as the rest is).
 
     Args:
-        samples: how many predictions are averaged (the paper's M)
+        samples: how many predictions are averaged (the paper's M); at least 2 where their deviation selects
         sampling: draw logits from the Gaussian that the layer induces, or weights as the paper does
         prior: deviation of the weights' Gaussian prior
         lr: Adam's learning rate, which falls as the other one does
@@ -317,7 +317,7 @@ class Run:
         devices: how many processes on this machine, one for each GPU
         nodes: how many machines
         strategy: how several processes are joined: ddp averages their gradients; auto is ddp where there are several
-        precision: 32 bits, 64, or mixed with 16 (bfloat16 or float16); auto: mixed on a recent GPU
+        precision: 32 bits, 64, or mixed with bfloat16; auto: mixed on a recent GPU
         compile: let torch.compile fuse the network's operations, which takes a minute; done on a GPU when not given
     """
 

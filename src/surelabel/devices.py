@@ -1,5 +1,7 @@
 """What a run computes on, and what each device can do."""
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 
 from surelabel.config import Device, Precision
@@ -25,6 +27,15 @@ def usual_precision(device: Device) -> Precision:
     """Mixed with bfloat16 where the device computes faster in it: GPUs from compute capability 8 (Ampere) on."""
     fast = device == "cuda" and torch.cuda.get_device_capability()[0] >= 8
     return "bf16-mixed" if fast else "32"
+
+
+def mixed(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
+    """Within this block, where the precision is mixed, torch makes products of bfloat16 numbers."""
+    if precision != "bf16-mixed":
+        return nullcontext()
+    # The cache of torch 2.6 hands what a pass without gradients made of the weights to the pass with them, which would
+    # then have none either (pytorch issue 112583).
+    return torch.autocast(device.type, torch.bfloat16, cache_enabled=False)
 
 
 def finest(device: torch.device) -> torch.dtype:

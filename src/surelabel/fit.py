@@ -88,16 +88,18 @@ def _fit(
     network = build.build_network(run, task, own)
     if run.init is not None and not (resume and folder.has_checkpoint):
         start_from(network, run.init)
-    state = build.build_state(run, network, method)
-    if resume:
-        note = folder.load(state)
-        console.print(note or f"Going on from step {state.step}", **PLAIN)
-    loader = build.build_loader(run, data, labelled, own)
-    loader(state.step)  # what the views cannot be applied to should fail before there is a folder
+    stored, note = folder.stored_state() if resume else ({}, None)
+    _try_views(run, data, labelled, own, stored.get("step", 0))
     fabric = build.build_fabric(run)
-    fabric.launch()  # starts the other processes, which come here by themselves
-    loader = replace(loader, share=Share(fabric.global_rank, fabric.world_size))
+    fabric.launch()  # starts the other processes, which come here by themselves; from now on each has its own device
     console.quiet = console.quiet or fabric.global_rank > 0
+    loader = replace(build.build_loader(run, data, labelled, own), share=Share(fabric.global_rank, fabric.world_size))
+    state = build.build_state(run, network, method)
+    if stored:
+        state.load_state_dict(stored, loader.share)
+    del stored  # which is as large as the state
+    if resume:
+        console.print(note or f"Going on from step {state.step}", **PLAIN)
     if run.processes > 1:
         show_found(data, labelled, console)
     parameters = sum(parameter.numel() for parameter in network.parameters())
@@ -122,6 +124,12 @@ def _fit(
         folder.write_history(state.history)  # which a killed run may have left ahead of its checkpoint
         _train(run, method, loader, state, data, folder, console, fabric, watch)
     return folder
+
+
+def _try_views(run: Run, data: DataSet, labelled: NDArray[np.int64], own: Own, step: int) -> None:
+    """What the views cannot be applied to should fail before there is a folder, or another process to fail too."""
+    alone = run if run.processes == 1 else replace(run, device="cpu")
+    replace(build.build_loader(alone, data, labelled, own), share=Share(0, run.processes))(step)
 
 
 def _train(

@@ -49,7 +49,9 @@ class LinearHead(nn.Linear):
     @torch.no_grad()
     def predict(self, features: Tensor, draws: np.random.Generator, first: int = 0) -> Prediction:
         """Class probabilities [N, K] of features [N, D]."""
-        return Prediction(self(features).softmax(dim=-1))
+        # In the weights' own precision, under mixed precision too: a threshold of 0.95 needs more than three digits.
+        with torch.autocast(features.device.type, enabled=False):
+            return Prediction(self(features.to(self.weight.dtype)).softmax(dim=-1))
 
     def kl(self) -> None:
         """A point head has no distribution to compare with a prior."""

@@ -48,7 +48,7 @@ class Network(nn.Module):
         if images.ndim == 4:
             normalised = normalised.contiguous(memory_format=torch.channels_last)
         features: Tensor = self.backbone(normalised)
-        return features
+        return features.to(normalised.dtype)  # out of mixed precision
 
     def forward(self, images: Tensor | Sequence[Tensor], noise: Tensor | None = None) -> Output:
         """Images [N, C, H, W], or several batches of different sizes; `noise` is what `head.noise` drew.
@@ -66,7 +66,7 @@ class Network(nn.Module):
 
     def _pass(self, images: Tensor, noise: Tensor | None) -> tuple[Tensor, Tensor]:
         features = self.features(images)
-        return features, self.head(features, noise)
+        return features, self.head(features, noise).to(features.dtype)
 
     @torch.no_grad()
     def predict(self, images: Tensor, draws: np.random.Generator, first: int = 0) -> Prediction:
@@ -75,6 +75,14 @@ class Network(nn.Module):
         `first` is the number of the first image in the batch that the draws are for.
         """
         return self.head.predict(self.features(images), draws, first)
+
+
+def running_statistics(network: nn.Module) -> list[Tensor]:
+    """BatchNorm's running means and variances, as far as each process has its own: SyncBatchNorm has those of all."""
+    kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+    norms = [module for module in network.modules() if isinstance(module, kinds)]
+    held = [statistic for norm in norms for statistic in (norm.running_mean, norm.running_var)]
+    return [statistic for statistic in held if statistic is not None]
 
 
 @contextmanager

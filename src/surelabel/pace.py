@@ -28,7 +28,7 @@ def seconds_per_step(run: Run, data: DataSet, labelled: NDArray[np.int64], own: 
     times = []
     for step in range(TIMED + 1):
         start = time.perf_counter()
-        losses = advance(method, model, state, loader(step), torch.autograd.backward)
+        losses = advance(method, model, state, loader(step), torch.autograd.backward, run.precision)
         losses.total.item()  # waits for a GPU
         times.append(time.perf_counter() - start)
     return median(times[1:])  # the first one warms up

@@ -1,6 +1,8 @@
 """PAWS's head: features -> representations, and predictions by the neighbours that these have among the labels."""
 
+from collections.abc import Callable
 from math import sqrt
+from typing import Self
 
 import numpy as np
 import torch
@@ -63,6 +65,11 @@ class Projection(nn.Module):
         """The representations [L, d] of the labelled images and their classes [L]."""
         self.support = F.normalize(support, dim=-1)
         self.support_classes = classes
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Another device or precision, for the support too: torch knows of parameters and buffers alone."""
+        self.support, self.support_classes = fn(self.support), fn(self.support_classes)
+        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call, no-any-return]
 
     def get_extra_state(self) -> Tensor:
         """The support [L, d + 1], the class in the last column: a whole number, which float32 holds exactly."""

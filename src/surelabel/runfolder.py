@@ -146,24 +146,25 @@ class RunFolder:
         self.save_weights(RAW, state.network.state_dict())
         self.write_history(state.history)
 
-    def load(self, state: TrainState) -> str | None:
-        """Bring the state to the newest checkpoint that can be read, and say so where that is not the newest.
+    def stored_state(self) -> tuple[dict[str, Any], str | None]:
+        """What the newest checkpoint that can be read holds, and words to say where that is not the newest.
 
-        Without any, the state stays at the beginning.
+        Without any checkpoint, nothing.
         """
         damaged: list[str] = []
         for checkpoint in (self.path / name for name in (CHECKPOINT, PREVIOUS)):
             if not checkpoint.exists():
                 continue
             try:
-                state.load_state_dict(read_checkpoint(checkpoint))
+                stored = read_checkpoint(checkpoint)
             except Damaged as error:
                 damaged.append(str(error))
                 continue
-            return f"{damaged[0]}; going on from {checkpoint}, step {state.step}" if damaged else None
+            step = stored["step"]
+            return stored, f"{damaged[0]}; going on from {checkpoint}, step {step}" if damaged else None
         if damaged:
             raise UserError(f"{'; '.join(damaged)}: there is nothing to go on from")
-        return None
+        return {}, None
 
     def save_weights(self, name: str, weights: dict[str, Tensor]) -> None:
         with atomic_write(self.path / name, "wb") as file:

@@ -48,6 +48,18 @@ class Share:
         dist.all_reduce(total)
         return total
 
+    def agree(self, own: list[Tensor]) -> None:
+        """Make these the means over the processes, in place."""
+        if self.of == 1 or not own:
+            return
+        mean = self.sum(torch.cat([tensor.flatten() for tensor in own])) / self.of
+        for tensor, part in zip(own, torch.split(mean, [tensor.numel() for tensor in own]), strict=True):
+            tensor.copy_(part.view_as(tensor))
+
+    def take(self, parts: Tensor) -> Tensor:
+        """This process's part of a sum, of the parts [n] that n processes had: as many as now, or others."""
+        return parts[self.rank] if len(parts) == self.of else parts.sum() / self.of
+
     def any(self, flag: int) -> int:
         """The largest flag of all processes."""
         if self.of == 1:

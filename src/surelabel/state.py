@@ -9,6 +9,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from surelabel.network import Network
 from surelabel.select import State
+from surelabel.share import ALONE, Share
 
 
 @dataclass
@@ -24,7 +25,7 @@ class TrainState:
     selection: State
     taught: bool = False
     step: int = 0
-    # Sums since the last evaluation: losses, and what was accepted of the pseudo-labels.
+    # This process's part of sums since the last evaluation: losses, and what was accepted of the pseudo-labels.
     tally: dict[str, Tensor] = field(default_factory=dict)
     # One row an evaluation, as in metrics.jsonl.
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -65,8 +66,8 @@ class TrainState:
             "history": self.history,
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Become what `state_dict` described."""
+    def load_state_dict(self, state: dict[str, Any], share: Share = ALONE) -> None:
+        """Become what `state_dict` described; of the tally, whose sums have a part for each process, this one's."""
         self.network.load_state_dict(state["network"])
         if self.average is not None:
             self.average.load_state_dict(state["average"])
@@ -74,6 +75,6 @@ class TrainState:
             optimizer.load_state_dict(stored)
         device = next(self.network.parameters()).device
         self.selection = {name: tensor.to(device) for name, tensor in state["selection"].items()}
-        self.tally = {name: tensor.to(device) for name, tensor in state["tally"].items()}
+        self.tally = {name: share.take(tensor.to(device).reshape(-1)) for name, tensor in state["tally"].items()}
         self.step = state["step"]
         self.history = state["history"]

@@ -10,15 +10,17 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from surelabel.config import Optimizer, Run, steps_of
+from surelabel.config import Optimizer, Precision, Run, steps_of
 from surelabel.data.loader import Loader
 from surelabel.data.multicrop import MultiCropLoader
 from surelabel.data.source import Source
+from surelabel.devices import mixed
 from surelabel.display import Display
 from surelabel.errors import UserError
 from surelabel.evaluate import NotFinite, figures, fixed_part, predict, remember, some
 from surelabel.methods import Method
 from surelabel.metrics import SelectionSums, selection_sums
+from surelabel.network import running_statistics
 from surelabel.runfolder import CHECKPOINT, RunFolder
 from surelabel.schedules import cosine_7_16, warmup_cosine
 from surelabel.share import Share
@@ -62,7 +64,7 @@ def train(
             with watch.part("views"):
                 batch = loader(state.step)
             with watch.part("training"):
-                losses = advance(method, model, state, batch, fabric.backward)
+                losses = advance(method, model, state, batch, fabric.backward, run.precision)
             watch.images += batch.images
             watch.steps += 1
             health.note(losses.total)
@@ -84,7 +86,7 @@ def train(
                     folder.save(state)
                     folder.add_timing({"step": state.step} | watch.lap())
         if saved != state.step:
-            bring_together(state, share)
+            state.tally = {name: share.gather(value[None]) for name, value in sorted(state.tally.items())}
             if share.rank == 0:
                 refresh(run, state, loader)
                 health.check()
@@ -94,26 +96,24 @@ def train(
 
 
 def bring_together(state: TrainState, share: Share) -> None:
-    """Give the first process the tally of all; the others begin anew.
-
-    Counts of samples add up. A loss is a mean over samples, so that of the whole batch is the mean over processes.
-    """
+    """Give the first process the tally of all; the others begin anew."""
     whole = {name: share.sum(value) for name, value in sorted(state.tally.items())}
-    for name in ("steps", *(f"{name}_loss" for name in LOSSES)):
-        if name in whole:
-            whole[name] = whole[name] / share.of
     state.tally = whole if share.rank == 0 else {}
 
 
 def advance(
-    method: Method, model: nn.Module, state: TrainState, batch: Any, backward: Callable[[Tensor], None]
-) -> Losses:
+    method: Method, model: nn.Module, state: TrainState, batch: Any, backward: Callable[[Tensor], None],
+    precision: Precision = "32",
+) -> Losses:  # fmt: skip
     """One step: loss, backward, update, average."""
-    losses, state.selection = method.loss(model, state.teacher, batch, state.selection, state.step)
+    with mixed(precision, state.network.scale.device):
+        losses, state.selection = method.loss(model, state.teacher, batch, state.selection, state.step)
     backward(losses.total)
     for optimizer in state.optimizers:
         optimizer.step()
         optimizer.zero_grad()
+    if batch.share.of > 1:  # between two steps all have one state, which a checkpoint can hold
+        batch.share.agree(running_statistics(state.network))
     if state.average is not None:
         state.average.update_parameters(state.network)
     count(state, batch, losses)
@@ -135,10 +135,14 @@ def rate(settings: Optimizer, step: int, steps: int) -> float:
 
 
 def count(state: TrainState, batch: Batch | Crops, losses: Losses) -> None:
-    """Add a step's losses and selection to the tally."""
-    state.count(steps=torch.ones_like(losses.total))
+    """Add a step's losses and selection to the tally, which the processes' parts add up to.
+
+    A loss is a mean over samples, so that of the whole batch is the mean over processes.
+    """
+    of = batch.share.of
+    state.count(steps=torch.ones_like(losses.total) / of)
     parts = {name: getattr(losses, name) for name in LOSSES}
-    state.count(**{f"{name}_loss": value.detach() for name, value in parts.items() if value is not None})
+    state.count(**{f"{name}_loss": value.detach() / of for name, value in parts.items() if value is not None})
     if losses.prediction is not None:
         assert losses.mask is not None and batch.hidden is not None
         state.count(**asdict(selection_sums(losses.prediction.probs, losses.mask, batch.hidden)))

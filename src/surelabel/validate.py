@@ -32,6 +32,10 @@ def validate(run: Run) -> Run:
         raise UserError("batch.labelled must be at least 2: BatchNorm needs more than one sample")
     _refuse_outside(run)
     _refuse_uneven(run)
+    if run.by_uncertainty and run.head.samples < 2:
+        raise UserError(
+            f"head.samples must be at least 2: {run.method} selects by how far samples lie apart, and one has no other"
+        )
     if run.optimizer.nesterov and run.optimizer.momentum == 0:
         raise UserError("optimizer.nesterov needs a momentum above zero")
     if run.optimizer.nesterov and run.optimizer.trust > 0:

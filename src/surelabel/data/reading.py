@@ -1,6 +1,5 @@
 """Doing something with each of many image files, in threads, and saying why where it cannot be done."""
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
@@ -8,6 +7,7 @@ from typing import TypeVar
 
 from PIL import UnidentifiedImageError
 
+from surelabel import cores
 from surelabel.data.image_files import SUFFIXES
 
 GROUP = 100
@@ -33,7 +33,7 @@ def attempt(
     skipped: dict[str, str] = {}
     # By the hundred: handing over one small image to a thread takes longer than decoding it.
     groups = [files[start : start + group] for start in range(0, len(files), group)]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(cores.available()) as pool:
         for done in pool.map(lambda some: [_one(job, folder, file, noted) for file in some], groups):
             for file, result, reason in done:
                 if reason is not None:

@@ -5,7 +5,6 @@ shard's name, size or date has changed.
 """
 
 import json
-import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from surelabel import cores
 from surelabel.data.picture_cache import writable_cache
 from surelabel.data.shard_samples import MOST_IMAGE_BYTES, ShardSamples, read_samples
 from surelabel.data.source import UNLABELLED
@@ -139,7 +139,7 @@ def _checksum(rows: NDArray[np.int64]) -> str:
 
 def _made(folder: Path, parts: dict[str, list[Path]], files: list[list[Any]]) -> tuple[Head, NDArray[np.int64]]:
     shards = [path for paths in parts.values() for path in paths]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(cores.available()) as pool:
         found = list(pool.map(read_samples, shards))
     of_shard = dict(zip(shards, found, strict=True))
     samples = {part: [of_shard[path] for path in paths] for part, paths in parts.items()}

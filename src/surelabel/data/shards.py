@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from surelabel import cores
 from surelabel.data.arrays import own_data_set
 from surelabel.data.image_files import SUFFIXES, decode
 from surelabel.data.picture_form import common_size
@@ -169,8 +170,7 @@ class ShardSource:
 
 
 def _workers() -> int:
-    # A cluster may give a process some of the machine's cores only.
-    return min(MOST_WORKERS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    return min(MOST_WORKERS, cores.available())
 
 
 def are_in(folder: Path) -> bool:

@@ -67,7 +67,7 @@ class Paws:
             total = total + me_max
         prior = None
         if out.kl is not None:
-            prior = self.prior(out.kl, len(batch.labels))
+            prior = self.prior(out.kl, len(batch.labels) * batch.share.of)
             total = total + self.prior.weight_at(step) * prior
         prediction = Prediction(torch.stack(assigned.chunk(2)).mean(0))
         accepted = torch.ones(len(first), dtype=torch.bool, device=probs.device)

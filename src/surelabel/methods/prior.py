@@ -23,7 +23,7 @@ class PriorLoss:
     samples: int = 1  # distinct training samples
 
     def __call__(self, kl: tuple[Tensor, Tensor], batch: int) -> Tensor:
-        """The loss, before its weight, of the KL of each weight [K, D] and bias [K]."""
+        """The loss, before its weight, of the KL of each weight [K, D] and bias [K]; `batch` is B of all processes."""
         weights, biases = kl
         if self.form == "elbo":
             return (weights.sum() + biases.sum()) / self.samples

@@ -66,7 +66,7 @@ class SelfTraining:
             unlabelled_loss = masked_cross_entropy(strong_logits, target, mask)  # Eq. 1
             total = total + self.weight * unlabelled_loss
         if out.kl is not None:
-            prior_loss = self.prior(out.kl, len(batch.labels))
+            prior_loss = self.prior(out.kl, len(batch.labels) * batch.share.of)
             total = total + self.prior.weight_at(step) * prior_loss
         return Losses(total, labelled_loss, unlabelled_loss, prior_loss, None, prediction, mask), selection
 

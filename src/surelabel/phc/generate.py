@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from surelabel import cores
 from surelabel.errors import UserError
 from surelabel.files import atomic_write
 from surelabel.phc.geometry import EPSILON_RANGE, draw
@@ -73,7 +74,7 @@ def generate(
     quota[1] = samples - quota[0]
     found: list[NDArray[np.float64]] = []
     have = np.zeros(2, dtype=np.int64)
-    with closing(_chunks(parts, recipe, workers or os.cpu_count() or 1)) as chunks:
+    with closing(_chunks(parts, recipe, workers or cores.available())) as chunks:
         for chunk in chunks:
             found.append(chunk)
             with_gap = int((classify(chunk) > 0).sum())
