@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from surelabel.config import Run
-from surelabel.fit_options import unused
 from surelabel.settings import flatten
+from surelabel.unused import unused
 
 SCALES = ("laptop", "paper")
 # Where and on what a run is made is not what is run.

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from surelabel.config import Run
 from surelabel.errors import UserError
-from surelabel.fit_options import parsed, unused
+from surelabel.fit_options import parsed
 from surelabel.settings import check_key, keys
+from surelabel.unused import unused
 
 if TYPE_CHECKING:
     import optuna
