@@ -204,6 +204,14 @@ def test_where_cells_have_different_numbers_of_seeds_the_numbers_are_shown_and_e
     assert not any("(" in row[1] for row in asked)
 
 
+def test_settings_of_one_method_are_shown_over_the_seeds_that_all_have(study, records):
+    one_more = records | {job_key(Job(RUNS["FM"]).seeded(3)): record(3, 0.63, 0.25)}
+    table = main_table(replace(study, settings=True), lay_out(study, study.cells("laptop"), one_more))
+    assert table.headings[1] == "LT (3 seeds)"
+    assert table.rows[0][1].startswith(f"{np.mean(ACCURACY['FM']):.1%} ± ")
+    assert "all rows have" in table.caption
+
+
 @pytest.mark.parametrize("kind", ["groups", "curves", "cost", "correlation"])
 def test_a_page_is_whole_by_itself_and_the_same_each_time(study, layout, tmp_path, kind):
     study = replace(study, shows=kind)

@@ -134,7 +134,7 @@ def _bam_settings(scale: str) -> list[Cell]:
     return cells
 
 
-STUDIES = (
+_STUDIES = (
     Study(
         "sigma-ablation", "the Bayesian head for averaging alone, without its uncertainty",
         "Table 7 (tab:buda_sigma)", _sigma,
@@ -159,3 +159,4 @@ STUDIES = (
                      *(f"Q = {q:g}" for q in QUANTILES), "KL × 0.1", "no KL", "quantile over 5 steps",
                      "batch statistics", "soft targets", LONGER, STRONG)))),
 )  # fmt: skip
+STUDIES = tuple(replace(study, settings=True) for study in _STUDIES)

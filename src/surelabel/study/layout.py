@@ -1,7 +1,7 @@
 """The records of a study in the places of its table."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from surelabel.study.plan import Cell, Study, job_key
@@ -24,9 +24,13 @@ class Filled:
         """One figure of every seed: of `final`, `summary`, or the `pool` in the last stretch of training."""
         return [figure(record, part, key) for _, record in sorted(self.records.items())]
 
-    def mean(self, key: str, seeds: Iterable[int]) -> float:
-        """Of a final figure over these seeds."""
-        return fmean(self.records[seed]["final"][key] for seed in seeds)
+    def of(self, seeds: Iterable[int]) -> "Filled":
+        """With these seeds alone."""
+        return replace(self, records={seed: self.records[seed] for seed in seeds})
+
+    def mean(self, key: str) -> float:
+        """Of a final figure over the seeds."""
+        return fmean(record["final"][key] for record in self.records.values())
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,7 @@ class Study:
     rows: tuple[str, ...] = ()  # in the order of the table, where the runs come in another
     shows: Literal["curves", "correlation", "groups", "cost"] | None = None
     note: str = ""
+    settings: bool = False  # rows are settings of one method, to compare on the same seeds
 
 
 def jobs_of(cells: Iterable[Cell], seeds: int | None = None) -> list[Job]:

@@ -62,8 +62,11 @@ def main_table(study: Study, layout: Layout) -> Table:
     headings, rows = [study.heading], [[row] for row in layout.rows]
     for column in layout.columns:
         cells = [layout.cells.get((row, column)) for row in layout.rows]
+        seeds = layout.shared_seeds(column) if study.settings else []
+        if seeds:
+            cells = [cell.of(seeds) if cell and cell.records else cell for cell in cells]
         printed = [cell.cell.printed if cell else None for cell in cells]
-        headings.append(column)
+        headings.append(f"{column} ({len(seeds)} seed{'s' * (len(seeds) > 1)})" if seeds else column)
         alike = len({len(cell.records) for cell in cells if cell and cell.records}) < 2
         for line, cell in zip(rows, cells, strict=True):
             line.append(_ours(cell, alike) if cell else "")
@@ -74,7 +77,11 @@ def main_table(study: Study, layout: Layout) -> Table:
                 line.append("" if value is None else _printed(value))
     caption = (
         "Test accuracy / ECE of the evaluated weights at the last step, on the whole test set; mean ± standard error "
-        "over seeds (how many, where a column's cells differ in that)."
+        + (
+            "over the seeds that all rows have."
+            if study.settings
+            else "over seeds (how many, where a column's cells differ in that)."
+        )
     )
     if any(cell.cell.printed for cell in layout.cells.values()):
         caption += " The paper's figures are those of its own size and protocol."
@@ -154,8 +161,8 @@ def correlation_table(layout: Layout) -> Table | None:
     rows = []
     for column in layout.columns:
         seeds = layout.shared_seeds(column)
-        cells = [cell for (_, place), cell in layout.cells.items() if place == column and cell.records]
-        points = [(cell.mean("ece", seeds), cell.mean("accuracy", seeds)) for cell in cells] if seeds else []
+        cells = [cell.of(seeds) for (_, place), cell in layout.cells.items() if place == column and cell.records]
+        points = [(cell.mean("ece"), cell.mean("accuracy")) for cell in cells] if seeds else []
         found = [correlation(coefficient, points) for coefficient in (pearson, spearman)]
         if all(found):
             rows.append([column, str(len(points)), str(len(seeds)), *map(str, found)])
