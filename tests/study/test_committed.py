@@ -22,6 +22,19 @@ def test_a_committed_table_is_what_its_runs_say(path, tmp_path, capsys):
     assert (tmp_path / "results" / path.name).read_text() == path.read_text()
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/results.md"])
+def test_figures_in_documents_are_those_of_the_tables(page):
+    """Wherever a page has accuracy / ECE with their errors, or a difference with its interval."""
+    tables = "".join(path.read_text() for path in RESULTS.glob("*-laptop.md"))
+    text = (ROOT / page).read_text().replace("−", "-")
+    means = re.findall(r"(\d+\.\d) ?%? ± (\d+\.\d) ?% / (0\.\d{3})(?: ± (0\.\d{3}))?", text)
+    differences = re.findall(r"[+-][\d.]+ \[[+-][\d.]+, [+-][\d.]+\] \d/\d", text)
+    assert len(means) >= 15
+    for accuracy, error, ece, its in means:
+        assert f"{accuracy}% ± {error}% / {ece} ± {its}" in tables
+    assert [one for one in differences if one not in tables] == []
+
+
 def test_a_finished_study_called_again_says_what_the_guide_shows(tmp_path, capsys):
     """With the committed results, and without data or run folders."""
     pytest.importorskip("optuna", reason="the extra `study` is not installed")

@@ -95,7 +95,8 @@ def _fm_ema(scale: str) -> list[Cell]:
 STUDIES = (
     Study(
         "table1", "all methods on the benchmarks: does better calibration go with better accuracy?",
-        "Table 1 (tab:fm_main_results)", _table_1, pairs=(*PAIRS, ("supervised, strong views", "BAM-UDA"), *AVERAGES),
+        "Table 1 (tab:fm_main_results)", _table_1,
+        pairs=(*PAIRS, ("BAM-FM", "BAM-UDA"), ("supervised, strong views", "BAM-UDA"), *AVERAGES),
         rows=tuple(method_title(method) for method in TABLE_1_ROWS),
         note="BAM-PAWS: the better of two warm-ups T of the KL term, by accuracy on the test set, as in the paper; "
         "its differences from PAWS are with T = 50 epochs, set beforehand. "
