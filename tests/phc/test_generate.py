@@ -21,7 +21,8 @@ CHUNK = 8  # of the tests, so that a run has several chunks
 
 # Prints the workers' process ids once, for the test to see them end.
 PROGRAM = f"""
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which tests in the background of a shell are begun without
 from multiprocessing import active_children
 from pathlib import Path
 from surelabel.errors import UserError
