@@ -107,9 +107,8 @@ def _paws_sweep(scale: str) -> list[Cell]:
 def _bam_settings(scale: str) -> list[Cell]:
     """BAM-FixMatch with one thing changed, beside FixMatch, where it does not win; some changes of both.
 
-    Soft targets are not among them: with these BAM-FixMatch is BAM-UDA, step by step.
-
-    The quantile first: it decides how many wrong pseudo-labels are learnt from.
+    Soft targets are not among them: with these BAM-FixMatch is BAM-UDA, step by step. The quantile comes first: it
+    decides how many wrong pseudo-labels are learnt from.
     """
     cells = []
     for place in ("cifar10-250",) if scale == "paper" else (SMALL, "cifar10-lt-100", "phc-10"):
