@@ -54,14 +54,20 @@ def test_fine_tuning_is_a_kind_of_its_own():
     assert Clock([record(tuned, 20.0)]).seconds(paws) == Clock().seconds(paws)
 
 
-def test_the_speed_of_this_machine_is_measured_the_same_twice_and_leaves_the_threads_alone():
-    """By the time of the core, so that other programs change little; a factor of two leaves room for the rest."""
+@pytest.mark.parametrize("speed", [0.5, 1.0, 4.0])
+def test_the_speed_of_this_machine_is_that_of_its_quickest_convolution_and_the_threads_stay(monkeypatch, speed):
     import torch
 
     threads = torch.get_num_threads()
-    first = estimate.speed_here()
+    took = estimate.CONVOLUTION_SECONDS / speed
+    # Two readings for each convolution: the fifth takes `took`, the others three times as long.
+    readings = iter([at for number in range(1000) for at in (0.0, took if number == 4 else 3 * took)])
+    monkeypatch.setattr(estimate.time, "thread_time", lambda: next(readings))
     estimate.speed_here.cache_clear()
-    assert 0.5 < estimate.speed_here() / first < 2
+    try:
+        assert estimate.speed_here() == pytest.approx(speed)
+    finally:
+        estimate.speed_here.cache_clear()
     assert torch.get_num_threads() == threads
 
 
