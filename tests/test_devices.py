@@ -1,14 +1,20 @@
-"""What is asked of a device that may not be here."""
+"""What is asked of a device that may not be here, and of mixed precision."""
 
+import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from lightning_fabric import Fabric
+from torch import nn
 
-from surelabel import devices
+from surelabel import build, devices
 from surelabel.build_views import build_view
 from surelabel.data import table
 from surelabel.errors import UserError
+from surelabel.fit import fit
+from surelabel.state import TrainState
 from surelabel.validate import validate
 
 
@@ -44,3 +50,91 @@ def test_views_are_made_on_the_cpu_for_a_device_without_double_precision(tiny, t
     file.write_text("a,label\n" + "".join(f"{n / 7},{n % 2}\n" for n in range(20)))
     run = replace(tiny, device="mps", views=replace(tiny.views, strong="corrupt"))
     assert build_view("strong", run, table.load(file)).table.device == torch.device("cpu")
+
+
+@pytest.mark.parametrize("method", ["fixmatch", "bam-uda", "fixmatch+ema", "paws+ema"])
+def test_in_mixed_precision_teacher_and_network_compute_alike(tiny, method):
+    """Pseudo-labels are made without gradients, in a pass of their own; evaluations are in full precision."""
+    seen = set()
+
+    def note(module, images, made):
+        if isinstance(module, nn.Conv2d):
+            seen.add(("training" if module.training else "evaluation", torch.is_grad_enabled(), made.dtype))
+
+    handle = nn.modules.module.register_module_forward_hook(note)
+    try:
+        fit(replace(tiny, method=method, precision="bf16-mixed", steps=2))
+    finally:
+        handle.remove()
+    training = {("training", with_gradients, torch.bfloat16) for with_gradients in (True, False)}
+    assert seen == training | {("evaluation", False, torch.float32)}
+
+
+def test_in_mixed_precision_samples_are_normalised_before_they_lose_bits(tiny, tmp_path):
+    """30,000 ± 100 has no digits left in bfloat16; what it is normalised to, the network's own scale, has three."""
+    stored = dict(np.load(tiny.data))
+    found = []
+    for name, (offset, scale) in {"near": (0, 1), "far": (30_000, 0.4)}.items():
+        floats = {key: stored[key].astype(np.float32) * scale + offset for key in ("images", "test_images")}
+        np.savez(tmp_path / f"{name}.npz", **(stored | floats))
+        views = replace(tiny.views, strong="weak")
+        run = replace(tiny, data=str(tmp_path / f"{name}.npz"), views=views, precision="bf16-mixed", steps=4)
+        folder = fit(replace(run, out=str(tmp_path / name)))
+        found.append(json.loads((folder.path / "metrics.jsonl").read_text())["labelled_loss"])
+    assert found[1] == pytest.approx(found[0], rel=0.02)
+
+
+def test_float16_is_refused_by_name():
+    from surelabel.fit_options import read_options
+
+    with pytest.raises(UserError, match="bf16-mixed"):
+        read_options(["--precision", "16-mixed"])
+
+
+def test_nothing_is_put_on_a_device_before_each_process_has_its_own(tiny, monkeypatch):
+    """Until the launch the current GPU of every process is the first one, and there a state would stay."""
+    fit(tiny)
+    order = []
+
+    def noted(owner, name):
+        original = getattr(owner, name)
+
+        def call(*given, **named):
+            order.append(name)
+            return original(*given, **named)
+
+        monkeypatch.setattr(owner, name, call)
+
+    noted(Fabric, "launch")
+    noted(build, "build_state")
+    noted(TrainState, "load_state_dict")
+    fit(tiny, resume=True)
+    assert order == ["launch", "build_state", "load_state_dict"]
+
+    # A mistake is told before there are other processes, which would tell it too.
+    for name in ("checkpoint.pt", "checkpoint-previous.pt"):
+        (tiny.folder / name).write_bytes(b"")
+    order.clear()
+    with pytest.raises(UserError, match="nothing to go on from"):
+        fit(tiny, resume=True)
+    with pytest.raises(UserError, match="has no weights yet"):
+        fit(replace(tiny, init=str(tiny.folder.parent), out=str(tiny.folder) + "-2"))
+    assert order == []
+
+
+@pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")
+@pytest.mark.parametrize("method", ["bam-uda+ema", "bam-paws+swa"])
+def test_a_loaded_state_lies_on_the_device_whole(tiny, method):
+    """The device that only describes tensors stands for a second GPU."""
+    folder = fit(replace(tiny, method=method))
+    run = replace(folder.run(), device="meta")
+    state = build.build_state(run, build.build_network(run, folder.task()), build.build_method(run))
+    stored, _ = folder.stored_state()
+    stored["tally"] = {"steps": torch.ones(())}
+    state.load_state_dict(stored)
+    tensors = [*state.network.state_dict().values(), *state.evaluated.state_dict().values()]
+    tensors += [*state.selection.values(), *state.tally.values()]
+    tensors += [value for optimizer in state.optimizers for held in optimizer.state.values() for value in held.values()]
+    # Adam counts its steps on the CPU.
+    assert {tensor.device.type for tensor in tensors if tensor.numel() > 1 or tensor.ndim} == {"meta"}
+    assert len(tensors) > 50
