@@ -10,11 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 from surelabel import build, build_data
+from surelabel.config import Batch, Network
 from surelabel.errors import UserError
+from surelabel.fit import fit
 from surelabel.fit_options import split
 from surelabel.methods import METHODS
+from surelabel.recipes import recipe
 
 ROOT = Path(__file__).parent.parent
 MAP = (ROOT / "docs" / "paper-map.md").read_text()
@@ -41,9 +45,21 @@ def test_the_network_and_views_of_the_guide_work_as_they_stand(tmp_path, monkeyp
     random = np.random.default_rng(0)
     signals = random.normal(size=(100, 2, 20)).astype(np.float32)
     made = {"__name__": "guide", "signals": signals, "labels": np.arange(100) % 2}
-    made |= {"test_signals": signals[:9], "test_labels": np.arange(9) % 2}
+    made |= {"test_signals": signals[:9], "test_labels": np.arange(9) % 2, "new_signals": signals[:5]}
     exec(compile(code.replace("steps=40", "steps=2"), "own-modules.md", "exec", dont_inherit=True), made)
     assert (tmp_path / "runs" / "signals" / "result.json").exists()
+    torch.testing.assert_close(made["probabilities"].sum(dim=1), torch.ones(5))
+
+
+@pytest.mark.parametrize("page", ["suggest.md", "calibration.md"])
+def test_what_the_guides_do_with_a_run_works_as_it_stands(page, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("mapie")
+    monkeypatch.chdir(tmp_path)
+    small = replace(recipe("uda", "phc", "10%"), steps=2, batch=Batch(4, 1), network=Network("wrn-10-1"), threads=1)
+    fit(small, console=Console(quiet=True))  # in the folder that it has by itself, which the guide names
+    code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)[1]
+    exec(compile(code, page, "exec", dont_inherit=True), {})
+    assert capsys.readouterr().out
 
 
 @pytest.mark.parametrize("entry", sorted(set(re.findall(r"`(surelabel(?:\.\w+)+)`", MAP))))
@@ -202,6 +218,11 @@ def test_a_wrong_command_in_a_document_would_be_noticed(line, parsed_only, tmp_p
     monkeypatch.chdir(tmp_path)
     with pytest.raises((SystemExit, UserError)):
         parsed_only(line.split())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_a_run_folder_is_named_as_runs_name_theirs(page):
+    assert not re.search(r"\bruns/\S*%", (ROOT / page).read_text())  # 10 % of the labels are 10pct there
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)

@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import check_classifiers_classes, check_esti
 
 import surelabel
 from surelabel import SureLabelClassifier
+from surelabel.estimator_input import TableInput
 from surelabel.fit import evaluate_run
 
 STEPS = 25
@@ -147,6 +148,14 @@ def test_a_data_frame_keeps_its_categories_and_missing_values(iris):
     assert np.isfinite(model.predict_proba(new)).all()
     declared = SureLabelClassifier(steps=1, categorical=["a", 1]).fit(frame, some)
     assert declared.task_.shape[0] > 40
+
+
+def test_a_category_whose_names_are_numbers_is_one():
+    frame = pd.DataFrame({"a": np.arange(8.0) ** 2, "shop": pd.Categorical([1, 2, 3, None] * 2)})
+    read = TableInput.learn(frame, [])
+    alike = read.source(frame.assign(shop=[1.0, 2.0, 3.0, np.nan] * 2)).images(np.arange(8))
+    np.testing.assert_array_equal(read.source(frame).images(np.arange(8)), alike)
+    assert alike.shape[1] == 1 + 4  # the number; three shops, and anything else
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.float64])

@@ -115,7 +115,8 @@ def _evaluate(arguments: list[str]) -> int:
 def _predict(arguments: list[str]) -> int:
     options = _parse("predict", "The class and its probability for each sample, as CSV.", [
         (("folder",), {"metavar": "RUN", "help": "a run folder"}),
-        (("data",), {"metavar": "DATA", "help": "a folder, .npz, .npy, .csv or .parquet file, or a data set by name"}),
+        (("data",), {"metavar": "DATA", "help": "a folder, .npz, .npy, .csv or .parquet file, or a data set by name; "
+                     "of arrays, tar shards and named sets their test part, where there is one"}),
         (("-o", "--out"), {"required": True, "metavar": "FILE", "help": "the CSV file to write"}),
         (("--data-dir",), {"metavar": "DIR", "help": "where the files of a named data set are"}),
         (("--calibrate",), {"metavar": "HELD_OUT", "help": "correct the confidence by samples with labels that the run "

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from surelabel.data.arrays import ArraySource, own_data_set
 from surelabel.data.source import DataSet, Source
 from surelabel.data.table import TableSource, table_data
-from surelabel.data.table_columns import Columns, column
+from surelabel.data.table_columns import Columns, as_texts, column
 from surelabel.data.table_encoding import Encoding, learn
 from surelabel.errors import UserError
 
@@ -76,5 +76,6 @@ def _columns(X: Any) -> Columns:
         values = column(np.asarray(X[name]))
         if values is None:
             raise UserError(f"column {name!r} holds neither numbers nor texts: make numbers of it, or leave it out")
-        made[str(name)] = values
+        # A category whose names are numbers, as of pandas, is one all the same.
+        made[str(name)] = as_texts(values) if hasattr(X[name].dtype, "categories") else values
     return made

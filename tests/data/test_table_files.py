@@ -73,6 +73,7 @@ def test_parquet_gives_numbers_and_texts_and_says_what_it_leaves_out(tmp_path):
             "decimal": pa.array([decimal.Decimal("1.5"), None, decimal.Decimal("2.5")]),
             "flag": [True, None, False],
             "word": pa.array(["a", None, "b"]).dictionary_encode(),
+            "postcode": pa.array(["01", None, "02"]).dictionary_encode(),
             "day": [datetime.date(2020, 1, 1)] * 3,
         }
     )
@@ -82,6 +83,7 @@ def test_parquet_gives_numbers_and_texts_and_says_what_it_leaves_out(tmp_path):
     np.testing.assert_array_equal(columns["decimal"], [1.5, np.nan, 2.5])
     assert columns["flag"].tolist() == ["True", "", "False"]
     assert columns["word"].tolist() == ["a", "", "b"]
+    assert columns["postcode"].tolist() == ["01", "", "02"]
     assert notes == ("column 'day' is left out: it holds date32[day], neither numbers nor texts",)
 
 

@@ -15,6 +15,7 @@ import pytest
 from filelock import FileLock
 
 from surelabel.cli import main
+from surelabel.config import Run
 from surelabel.errors import UserError
 from surelabel.fit import fit
 from surelabel.recipes import recipe
@@ -23,8 +24,8 @@ from surelabel.study import catalogue, results
 from surelabel.study import worker as working
 from surelabel.study.plan import Cell, Job, changed, folder_name, job_key
 from surelabel.study.queue import Queue
-from surelabel.study.worker import Place, perform
-from tests.data.official_files import cifar_files, cifar_parts, write_cifar
+from surelabel.study.worker import Place, data_dir, perform
+from tests.data.official_files import cifar_files, cifar_parts, write_cifar, write_idx
 
 RUNS = 4  # of the part of a study below: two methods at two learning rates
 PROGRAM = """
@@ -312,3 +313,13 @@ def test_a_record_names_the_source_only_where_it_made_the_run(tiny, tmp_path, mo
     made, read = perform(job, place), perform(job, place)
     assert made["environment"]["source"] == results.source_of(Path(results.__file__).parents[1])
     assert "source" not in read["environment"]
+
+
+def test_one_folder_is_given_for_all_data_and_fashion_mnist_may_be_in_it_or_not(tmp_path):
+    def of(name):
+        return data_dir(Job(Run(data=name)), str(tmp_path))
+
+    assert [of("cifar10-lt100"), of("imagenet"), of("phc"), of("fashion-mnist")] == [str(tmp_path)] * 2 + [None] * 2
+    write_idx(tmp_path / "fashion-mnist")
+    assert of("fashion-mnist") == str(tmp_path)
+    assert data_dir(Job(Run(data="fashion-mnist")), None) is None

@@ -56,7 +56,7 @@ SETS = {
         deviation=0.3530,
         source="On Debian, `apt-get install dataset-fashion-mnist` puts them into /usr/share/datasets/fashion-mnist, "
         "which is looked at where no --data-dir is given; otherwise get them from "
-        "https://github.com/zalandoresearch/fashion-mnist",
+        "https://github.com/zalandoresearch/fashion-mnist, and name their folder (--data-dir)",
     ),
 }
 IMAGES, LABELS = "{}-images-idx3-ubyte", "{}-labels-idx1-ubyte"
@@ -71,15 +71,27 @@ def load(data_dir: str | Path | None, name: Literal["mnist", "fashion-mnist"]) -
     return DataSet(name, train, test, offset=(255 * wanted.mean,), scale=(255 * wanted.deviation,))
 
 
+def is_in(place: str | Path, name: str) -> bool:
+    """Whether a folder has the files of the set of this name, if it is one of these."""
+    return name in SETS and _inside(SETS[name], Path(place)) is not None
+
+
 def _find(wanted: _Set, data_dir: str | Path | None) -> Path:
     given = data_dir if data_dir is not None else wanted.default
-    if given is not None:
-        for folder in (Path(given), *(Path(given) / inner for inner in wanted.folders)):
-            if all(_present(folder / kind.format(part)) for kind in (IMAGES, LABELS) for part in ("train", "t10k")):
-                return folder
+    found = None if given is None else _inside(wanted, Path(given))
+    if found is not None:
+        return found
     files = ", ".join(kind.format(part) for part in ("train", "t10k") for kind in (IMAGES, LABELS))
     where = "no folder is given" if given is None else f"{given} lacks at least one of them"
     raise UserError(f"{wanted.title} needs {files} (plain or .gz), but {where}. {wanted.source}")
+
+
+def _inside(wanted: _Set, place: Path) -> Path | None:
+    """The folder of the four files, which is the given one or in it."""
+    for folder in (place, *(place / inner for inner in wanted.folders)):
+        if all(_present(folder / kind.format(part)) for kind in (IMAGES, LABELS) for part in ("train", "t10k")):
+            return folder
+    return None
 
 
 def _present(path: Path) -> Path | None:

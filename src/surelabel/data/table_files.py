@@ -102,10 +102,11 @@ def _refuse_names(path: Path, names: list[str]) -> None:
 
 
 def _column(cells: Any, as_written: bool) -> Column | None:
-    """A column of an arrow table."""
+    """A column of an arrow table; texts that are stored as a category stay texts, though they be numbers."""
     from pyarrow import ArrowException, compute, float64, types
 
-    kind = cells.type.value_type if types.is_dictionary(cells.type) else cells.type
+    category = types.is_dictionary(cells.type)
+    kind = cells.type.value_type if category else cells.type
     if types.is_decimal(kind):
         cells = cells.cast(float64())
     if not (types.is_string(kind) or types.is_large_string(kind)):
@@ -118,10 +119,11 @@ def _column(cells: Any, as_written: bool) -> Column | None:
         cells = compute.if_else(missing, None, cells)
         if cells.null_count == len(cells):
             return np.full(len(cells), np.nan)
-        try:
-            return np.asarray(cells.cast(float64()).to_numpy(), dtype=np.float64)
-        except ArrowException:
-            pass
+        if not category:
+            try:
+                return np.asarray(cells.cast(float64()).to_numpy(), dtype=np.float64)
+            except ArrowException:
+                pass
     return np.asarray(compute.fill_null(cells, "").to_numpy(), dtype=object)
 
 

@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--workers", type=positive, default=1, metavar="N", help="processes here (default: 1)")
     parser.add_argument("--out", default=".", metavar="DIR", help="for results/ and runs/ (default: this folder)")
     parser.add_argument("--storage", metavar="URL", help="sqlite:///FILE (default: in DIR/runs) or postgresql://...")
-    parser.add_argument("--data-dir", metavar="DIR", help="where the files of CIFAR and ImageNet are")
+    parser.add_argument("--data-dir", metavar="DIR", help="where the files of CIFAR, ImageNet and Fashion-MNIST are")
     parser.add_argument("--data", action="append", metavar="NAME", help="only the runs on this data set; several times")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting of every run")
     parser.add_argument(

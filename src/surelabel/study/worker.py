@@ -10,6 +10,7 @@ from pathlib import Path
 
 import surelabel
 from surelabel.config import Run
+from surelabel.data import idx
 from surelabel.display import duration
 from surelabel.errors import UserError
 from surelabel.study import estimate, results
@@ -142,8 +143,14 @@ def left(queue: Queue, by_key: Mapping[str, Job], place: Place) -> dict[str, str
 
 
 def data_dir(job: Job, given: str | None) -> str | None:
-    """Only of what is not found without being told where it is."""
-    return given if job.run.data.startswith(("cifar", "imagenet")) else job.run.data_dir
+    """The given folder, if this run's files are to be looked for there.
+
+    One folder is given for all runs: what may lie elsewhere, as Fashion-MNIST does where a system's package put it, is
+    looked for there only if it is there.
+    """
+    data = job.run.data
+    there = data.startswith(("cifar", "imagenet")) or (given is not None and idx.is_in(given, data))
+    return given if there else job.run.data_dir
 
 
 def _finished(folder: Path) -> bool:
