@@ -17,9 +17,10 @@ from torch import Tensor, nn
 
 from surelabel.config import Batch, Evaluation
 from surelabel.data.arrays import SampleSource, own_data_set
-from surelabel.fit import evaluate_run, fit
+from surelabel.fit import fit
 from surelabel.own import Own
 from surelabel.recipes import recipe
+from surelabel.stored import evaluate_run
 
 CLASSES = ("cylinder", "bell", "funnel")
 LENGTH = 128

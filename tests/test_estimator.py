@@ -21,8 +21,8 @@ from sklearn.utils.estimator_checks import check_classifiers_classes, check_esti
 
 import surelabel
 from surelabel import SureLabelClassifier
-from surelabel.estimator_input import TableInput
-from surelabel.fit import evaluate_run
+from surelabel.estimator_input import ImageInput, TableInput
+from surelabel.stored import evaluate_run
 
 STEPS = 25
 
@@ -158,6 +158,19 @@ def test_a_category_whose_names_are_numbers_is_one():
     assert alike.shape[1] == 1 + 4  # the number; three shops, and anything else
 
 
+def test_images_in_other_numbers_are_rounded_and_cut_to_the_range_that_was_seen():
+    seen = np.linspace(0, 255, 8).reshape(2, 2, 2)
+    new = np.array([[[127.9, 256.0], [-3.0, 255.0]]])
+    assert ImageInput.learn(seen).source(new).images(np.arange(1)).tolist() == [[[[128, 255], [0, 255]]]]
+
+
+def test_a_trunk_is_refused_before_training():
+    with pytest.raises(ValueError, match=r"network\.trunk is for folders of pictures"):
+        SureLabelClassifier(settings={"network.trunk": "efficientnet-lite0", "network.name": "mlp-1-8"}).fit(
+            np.arange(8 * 64, dtype=np.uint8).reshape(8, 8, 8), [0, 1] * 4
+        )
+
+
 @pytest.mark.parametrize("kind", [np.uint8, np.float64])
 def test_images_are_learnt_in_bytes_or_in_any_range(kind):
     images, y = load_digits(return_X_y=True)
@@ -167,6 +180,9 @@ def test_images_are_learnt_in_bytes_or_in_any_range(kind):
     assert model.run_.views.strong == "strong-shift"
     assert model.task_.shape == (1, 8, 8)
     assert model.predict_proba(images[..., None][:3, :, :, 0]).shape == (3, 10)
+    other = images.astype(np.float32 if kind == np.uint8 else np.uint8)
+    with pytest.raises(ValueError, match="give the same kind"):
+        model.predict(other)
     with pytest.raises(ValueError, match=r"images of shape \(8, 7\) are given, but \(8, 8\) were learnt from"):
         model.predict(images[:, :, 1:])
     assert not hasattr(model, "predict_std")

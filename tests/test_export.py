@@ -13,8 +13,9 @@ from surelabel import build, build_data, evaluate, export
 from surelabel.config import Head
 from surelabel.errors import UserError
 from surelabel.export import Exported, export_onnx
-from surelabel.fit import fit, load_network
+from surelabel.fit import fit
 from surelabel.randomness import generator
+from surelabel.stored import load_network
 from tests.conftest import tiny_run
 
 onnx = pytest.importorskip("onnx", reason="the extra `export` is not installed")

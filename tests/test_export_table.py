@@ -15,7 +15,8 @@ from surelabel.data import table
 from surelabel.data.table_encoding import learn
 from surelabel.export import export_onnx
 from surelabel.export_table import CATEGORIES, NUMBERS, OfColumns
-from surelabel.fit import fit, load_network
+from surelabel.fit import fit
+from surelabel.stored import load_network
 from tests.conftest import tiny_run
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra `export` is not installed")

@@ -7,15 +7,17 @@ from PIL import Image
 from sklearn.datasets import load_sample_image
 
 from surelabel import features
-from surelabel.backbones.pretrained import EfficientNetLite0, is_installed
+from surelabel.backbones.pretrained import EfficientNetLite0
 from surelabel.config import Evaluation, Network, Views
 from surelabel.data.arrays import ArraySource
 from surelabel.data.naming import called
 from surelabel.data.part import Part
 from surelabel.errors import UserError
 from surelabel.features import pictures_of, seen_by_trunk, with_features
-from surelabel.fit import evaluate_run, fit
+from surelabel.fit import fit
+from surelabel.look import is_installed
 from surelabel.predict import predict_to_csv
+from surelabel.stored import evaluate_run
 
 needs_weights = pytest.mark.skipif(not is_installed(), reason="the extra `pretrained` is not installed")
 

@@ -5,6 +5,7 @@ import pytest
 from surelabel.config import Run
 from surelabel.errors import UserError
 from surelabel.fit_options import read_options, split
+from surelabel.recipes import recipe
 from surelabel.settings import flatten, write_yaml
 
 
@@ -54,6 +55,11 @@ def test_the_method_and_data_choose_the_recipe_wherever_they_are_given(tmp_path)
         (["--method", "uda+ema", "--teacher.warmup", "0.4"], "--teacher.warmup has no effect"),
         (["--method", "paws", "--paws.large", "0.4"], "--paws.large has no effect"),
         (["--method", "paws", "--fidelity", "released"], "--fidelity has no effect"),
+        (["--network.norm", "group", "--network.norm_momentum", "0.5"], "--network.norm_momentum has no effect"),
+        (["--network.name", "efficientnet-lite0", "--network.norm", "group"], "--network.norm has no effect"),
+        (["--network.name", "efficientnet-lite0", "--network.stem_stride", "2"], "--network.stem_stride has no effect"),
+        (["--network.trunk", "efficientnet-lite0", "--table.ignored", "a"], "--table.ignored has no effect"),
+        (["--network.trunk", "efficientnet-lite0", "--size", "paper"], "leave --size out"),
         (["--method", "uda+emo"], r"Did you mean 'uda\+ema'"),
         (["--method", "paws+"], r"Did you mean 'paws"),
         (["stepps"], "there is no file or folder 'stepps'"),
@@ -74,6 +80,25 @@ def test_the_method_and_data_choose_the_recipe_wherever_they_are_given(tmp_path)
 def test_a_slip_is_an_error_that_helps(arguments, message):
     with pytest.raises(UserError, match=message):
         read_options(arguments)
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked", "message"),
+    [
+        ("devices: 2", "--minutes", "--minutes is for one process, and this run has 2"),
+        ("nodes: 2", "--cv", "--cv is for one process, and this run has 2"),
+        ("holdout: 20%", "--cv", "--cv and --holdout do not go together"),
+    ],
+)
+def test_what_a_file_brings_is_refused_beside_an_option_too(stored, asked, message, tmp_path):
+    (tmp_path / "c.yaml").write_text(stored)
+    with pytest.raises(UserError, match=message):
+        read_options(["--config", str(tmp_path / "c.yaml"), asked, "5"])
+
+
+def test_a_trunk_on_a_named_data_set_takes_method_and_labels_as_without():
+    run = read_options(["--data", "cifar10", "--network.trunk", "efficientnet-lite0"]).run
+    assert (run.method, run.labels) == (recipe().method, recipe().labels)
 
 
 def test_print_config_gives_a_file_that_reads_back(tmp_path, capsys):

@@ -13,9 +13,10 @@ from surelabel.cli import main
 from surelabel.config import Evaluation, Network, Run, Views
 from surelabel.data import table
 from surelabel.errors import UserError
-from surelabel.fit import fit, load_network
+from surelabel.fit import fit
 from surelabel.held_out import calibrate_run
 from surelabel.predict import predict_to_csv
+from surelabel.stored import load_network
 from tests.conftest import tiny_run
 
 
@@ -144,6 +145,8 @@ def test_the_command_shows_what_changed(folder, tmp_path, capsys):
     said = capsys.readouterr().out
     assert all(words in said for words in ("temperature", "asked 80.0%", "rest of the test set", "By class"))
     assert main(["predict", str(folder.path), data, "-o", out, "--coverage", "0.8"]) == 2
+    assert "--coverage needs --calibrate" in capsys.readouterr().err
+    assert main(["report", "RUN", "--coverage", "0.8"]) == 2
     assert "--coverage needs --calibrate" in capsys.readouterr().err
 
 

@@ -32,3 +32,19 @@ def test_small_and_grey_pictures_do_not(pictures):
 def test_without_the_weights_nothing_suits(pictures, monkeypatch):
     monkeypatch.setattr(look, "find_spec", lambda _: None)
     assert not suits_pretrained(pictures(3, (200, 100), "RGB"))
+
+
+def test_what_a_mac_leaves_beside_the_pictures_is_no_picture(pictures):
+    folder = pictures(3, (200, 100), "RGB")
+    (folder / "__MACOSX").mkdir()
+    for number in range(60):
+        Image.new("L", (8, 8)).save(folder / "__MACOSX" / f"{number}.png")
+        Image.new("L", (8, 8)).save(folder / f"._{number}.png")
+    assert suits_pretrained(folder)
+
+
+def test_pictures_of_any_kind_that_is_read_are_looked_at(pictures):
+    folder = pictures(0, (1, 1), "L")
+    folder.mkdir()
+    Image.new("RGB", (200, 100)).save(folder / "a.ppm")
+    assert suits_pretrained(folder)

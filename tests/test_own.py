@@ -11,9 +11,10 @@ from surelabel.cli import main
 from surelabel.config import Views
 from surelabel.data.arrays import SampleSource, own_data_set
 from surelabel.errors import UserError
-from surelabel.fit import evaluate_run, fit, load_network
+from surelabel.fit import fit
 from surelabel.own import Own
 from surelabel.signals import Stopped
+from surelabel.stored import evaluate_run, load_network
 
 
 @dataclass(frozen=True)

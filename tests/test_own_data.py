@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from surelabel.backbones.pretrained import is_installed
 from surelabel.cli import main
+from surelabel.look import is_installed
 from surelabel.runfolder import RunFolder
 from tests.conftest import digits
 

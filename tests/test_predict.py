@@ -7,9 +7,10 @@ import torch
 from PIL import Image
 
 from surelabel.errors import UserError
-from surelabel.fit import fit, load_network
+from surelabel.fit import fit
 from surelabel.predict import predict_to_csv
 from surelabel.randomness import generator
+from surelabel.stored import load_network
 
 
 def test_a_line_a_sample_with_the_likeliest_class_and_its_probability(tiny, tmp_path, digits_data):

@@ -1,7 +1,8 @@
 import pytest
 
 from surelabel.errors import UserError
-from surelabel.fit import evaluate_run, fit
+from surelabel.fit import fit
+from surelabel.stored import evaluate_run
 from tools.reliability_pair import write_pair
 
 

@@ -210,3 +210,7 @@ def test_a_batch_that_cannot_be_shared_out_is_refused(tiny, digits_data):
         validate(replace(tiny, method="paws", devices=3))
     with pytest.raises(UserError, match="a support of 20 images"):
         build.build_loader(replace(tiny, method="paws", devices=8), digits_data, np.arange(40))
+    # Of nine classes with labels; a tenth without has no part in it.
+    some = np.flatnonzero(digits_data.train.labels[:60] < 9)
+    with pytest.raises(UserError, match="a support of 18 images"):
+        build.build_loader(replace(tiny, method="paws", devices=4), digits_data, some)

@@ -9,8 +9,9 @@ from PIL import Image
 from surelabel import evaluate
 from surelabel.data.arrays import ArraySource
 from surelabel.errors import UserError
-from surelabel.fit import fit, load_network
+from surelabel.fit import fit
 from surelabel.randomness import generator
+from surelabel.stored import load_network
 from surelabel.suggest import backbone_features, suggest_to_csv, suggestions, uncertain_and_diverse, unlabelled
 from tests.conftest import tiny_run
 

@@ -16,8 +16,8 @@ from torch.optim.swa_utils import update_bn
 
 from surelabel import datasets, evaluate
 from surelabel.data.source import Source
-from surelabel.fit import load_network
 from surelabel.runfolder import RAW, RunFolder
+from surelabel.stored import load_network
 
 IMAGES, BATCH = 6400, 128
 

@@ -23,9 +23,10 @@ from surelabel import build_data, datasets
 from surelabel.config import Average, Batch, Evaluation, Network, Run
 from surelabel.equations import entropy
 from surelabel.evaluate import predict
-from surelabel.fit import evaluate_run, fit, load_network
+from surelabel.fit import fit
 from surelabel.randomness import generator
 from surelabel.runfolder import RunFolder
+from surelabel.stored import evaluate_run, load_network
 from surelabel.suggest import suggestions, unlabelled
 
 

@@ -239,12 +239,6 @@ def _multicrop(run: Run, data: DataSet, labelled: NDArray[np.int64], device: tor
     settings = run.paws
     if len(data.train.shape) != 3:
         raise UserError(f"{run.method} compares crops of images, and these samples are none: choose another --method")
-    support = min(settings.classes or len(data.classes), len(data.classes)) * settings.per_class
-    if support % run.processes:
-        raise UserError(
-            f"a support of {support} images (classes × paws.per_class) cannot be shared out evenly by "
-            f"{run.processes} processes: choose another paws.per_class"
-        )
     large: View
     if settings.view == "periodic":
         if settings.smalls:
@@ -256,10 +250,16 @@ def _multicrop(run: Run, data: DataSet, labelled: NDArray[np.int64], device: tor
         large = views.paws_view(None, (settings.large, 1), settings.view)
         size = settings.small_size or max(1, round(9 / 16 * min(data.train.shape[1:])))
         small = views.paws_view(size, (settings.small_least, settings.small), settings.view)
-    return MultiCropLoader(
+    loader = MultiCropLoader(
         data.train, labelled, run.seed, settings.unlabelled, settings.per_class, device, large, large, small,
         settings.classes, settings.support_views, settings.smalls,
     )  # fmt: skip
+    if loader.support % run.processes:
+        raise UserError(
+            f"a support of {loader.support} images (classes × paws.per_class) cannot be shared out evenly by "
+            f"{run.processes} processes: choose another paws.per_class"
+        )
+    return loader
 
 
 def build_state(run: Run, network: Network, method: Method) -> TrainState:

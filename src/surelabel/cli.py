@@ -103,7 +103,7 @@ def _evaluate(arguments: list[str]) -> int:
     from rich.console import Console
 
     from surelabel.display import show_bound, show_result
-    from surelabel.fit import bound_of_run, evaluate_run
+    from surelabel.stored import bound_of_run, evaluate_run
 
     console = Console()
     show_result(console, evaluate_run(options.folder))
@@ -124,12 +124,11 @@ def _predict(arguments: list[str]) -> int:
                             "each image a set of classes that holds the right one with the probability --coverage"}),
         (("--coverage",), {"type": float, "metavar": "SHARE", "help": "of the sets of classes (default: 0.9)"}),
     ], arguments)  # fmt: skip
-    if options.coverage is not None and options.calibrate is None:
-        raise UserError("--coverage needs --calibrate HELD_OUT: sets of classes are made by held-out labels")
+    coverage = _coverage(options)
     from surelabel.display import skipped_in_words
     from surelabel.predict import predict_to_csv
 
-    calibration = None if options.calibrate is None else _calibrated(options)
+    calibration = None if options.calibrate is None else _calibrated(options, coverage)
     rows, skipped = predict_to_csv(options.folder, options.data, options.data_dir, Path(options.out), calibration)
     print(f"{rows} predictions in {options.out}")
     if skipped:
@@ -137,13 +136,18 @@ def _predict(arguments: list[str]) -> int:
     return 0
 
 
-def _calibrated(options: argparse.Namespace) -> "Calibration":
+def _coverage(options: argparse.Namespace) -> float:
+    if options.coverage is not None and options.calibrate is None:
+        raise UserError("--coverage needs --calibrate HELD_OUT: sets of classes are made by held-out labels")
+    return 0.9 if options.coverage is None else float(options.coverage)
+
+
+def _calibrated(options: argparse.Namespace, coverage: float) -> "Calibration":
     from rich.console import Console
 
     from surelabel.display import show_calibration, skipped_in_words
     from surelabel.held_out import calibrate_run
 
-    coverage = 0.9 if options.coverage is None else options.coverage
     calibration, report = calibrate_run(options.folder, options.calibrate, coverage, options.data_dir)
     if report.skipped:
         print(f"Of the held-out samples, {skipped_in_words(report.skipped)}")
@@ -181,15 +185,14 @@ def _report(arguments: list[str]) -> int:
         (("folders",), {"metavar": "RUN", "nargs": "+", "help": "a run folder; the page compares several"}),
         (("-o", "--out"), {"default": "report.html", "metavar": "FILE", "help": "the page (default: report.html)"}),
         (("--calibrate",), {"metavar": "HELD_OUT", "help": "show what held-out labels say; as in predict"}),
-        (("--coverage",), {"type": float, "default": 0.9, "help": "of the sets of classes shown then (default: 0.9)"}),
+        (("--coverage",), {"type": float, "metavar": "SHARE", "help": "of the sets of classes shown (default: 0.9)"}),
     ], arguments)  # fmt: skip
+    coverage = _coverage(options)
     from surelabel.report import refuse, write_report
     from surelabel.sections import sections
 
     refuse([Path(folder) for folder in options.folders], Path(options.out))
-    for note in write_report(
-        options.folders, options.out, sections(options.folders, options.calibrate, options.coverage)
-    ):
+    for note in write_report(options.folders, options.out, sections(options.folders, options.calibrate, coverage)):
         print(note)
     print(f"The report is in {options.out}")
     return 0

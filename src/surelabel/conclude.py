@@ -21,11 +21,12 @@ from surelabel.estimate import Estimate
 from surelabel.evaluate import predict
 from surelabel.features import features_of, pictures_of
 from surelabel.files import atomic_write
-from surelabel.fit import data_of, fit, load_network
+from surelabel.fit import fit
 from surelabel.predict import write_predictions
 from surelabel.report import write_report
 from surelabel.runfolder import RunFolder
 from surelabel.sections import ESTIMATE, sections
+from surelabel.stored import data_of, load_network
 
 PREDICTIONS, PAGE = "predictions.csv", "report.html"
 MOST_COMPARED = 20_000  # test pictures and labelled ones

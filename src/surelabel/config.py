@@ -38,6 +38,11 @@ ViewName = Literal["none", "weak", "strong", "shift", "strong-shift", "periodic"
 TEACHERS = ("ema", "swa")
 ALL_METHODS = (*METHODS, *(f"{method}+{teacher}" for method in METHODS for teacher in TEACHERS))
 
+# Settings that say where and on what a run is made, not what is run.
+OF_THE_MACHINE = frozenset(
+    {"out", "data_dir", "device", "threads", "devices", "nodes", "strategy", "precision", "compile"}
+)
+
 
 @dataclass(frozen=True)
 class Batch:

@@ -15,8 +15,8 @@ from surelabel.config import Run
 from surelabel.data.holdout import Fold, choose_held_out
 from surelabel.evaluate import known, predict
 from surelabel.features import FeatureSource
-from surelabel.fit import data_of, load_network
 from surelabel.runfolder import RunFolder
+from surelabel.stored import data_of, load_network
 
 FOLDS = 5
 NORMAL = 1.96  # of 95 %

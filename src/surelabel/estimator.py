@@ -167,7 +167,10 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             run = replace(run, steps=self.steps)
         # There is no test set to look at on the way.
         run = replace(run, evaluation=replace(run.evaluation, every=run.steps))
-        return build.resolve(with_settings(run, dict(self.settings)) if self.settings else validate(run))
+        run = with_settings(run, dict(self.settings)) if self.settings else validate(run)
+        if run.network.trunk != "none":
+            raise UserError("network.trunk is for folders of pictures: `surelabel fit PICTURES`")
+        return build.resolve(run)
 
     def _trained(self, own: Own) -> Network:
         """The network after the run, which leaves nothing behind but the folder that was asked for."""

@@ -41,22 +41,25 @@ class ImageInput:
     """
 
     shape: tuple[int, ...]
-    low: float = 0.0
-    high: float = 255.0
+    seen: tuple[float, float] | None  # the range of other numbers
 
     @classmethod
     def learn(cls, X: NDArray[Any]) -> "ImageInput":
         if X.dtype == np.uint8:
-            return cls(X.shape[1:])
+            return cls(X.shape[1:], None)
         if X.min() == X.max():
             raise UserError(f"all images are {X.min():g} everywhere: there is nothing to learn from")
-        return cls(X.shape[1:], float(X.min()), float(X.max()))
+        return cls(X.shape[1:], (float(X.min()), float(X.max())))
 
     def source(self, X: NDArray[Any], labels: NDArray[np.int64] | None = None, classes: Sequence[str] = ()) -> Source:
         if X.shape[1:] != self.shape:
             raise UserError(f"images of shape {X.shape[1:]} are given, but {self.shape} were learnt from")
-        if (self.low, self.high) != (0, 255):
-            X = np.clip((X - self.low) * (255 / (self.high - self.low)), 0, 255).round()
+        if (X.dtype == np.uint8) != (self.seen is None):
+            learnt = "bytes" if self.seen is None else "other numbers"
+            raise UserError(f"images in {X.dtype} are given, but {learnt} were learnt from: give the same kind")
+        if self.seen is not None:
+            low, high = self.seen
+            X = np.clip((X - low) * (255 / (high - low)), 0, 255).round()
         return ArraySource(X.astype(np.uint8), labels, classes, None if X.ndim == 3 else "NHWC")
 
     def data(self, X: NDArray[Any], labels: NDArray[np.int64], classes: Sequence[str]) -> DataSet:

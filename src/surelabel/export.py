@@ -25,12 +25,12 @@ from surelabel.evaluate import some
 from surelabel.export_table import OfColumns
 from surelabel.features import pictures_of
 from surelabel.files import atomic_write
-from surelabel.fit import data_of, load_network
 from surelabel.heads import BayesianHead
 from surelabel.network import Network
 from surelabel.projection import Projection
 from surelabel.randomness import generator
 from surelabel.runfolder import RunFolder
+from surelabel.stored import data_of, load_network
 from surelabel.types import Task
 
 CHECKED = 100  # real samples on which the file must agree with torch
@@ -52,7 +52,7 @@ def export_onnx(run: str | Path, out: Path) -> float:
 
     The file takes `images` [batch, C, H, W] as the run's data store them, of any number, or the values of a table's
     columns, and gives `probabilities` [batch, K] and, of a Bayesian head, `deviation` [batch, K]. Nothing is written
-    unless the two agree to 1e-5.
+    unless the two agree to `TOLERANCE`.
     """
     with extra("export", "an ONNX file"):
         import onnxruntime

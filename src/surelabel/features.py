@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from surelabel.backbones.pretrained import FEATURES, NAME, OFFSET, SCALE, EfficientNetLite0
+from surelabel.data.arrays import channel_statistics
 from surelabel.data.part import Part
 from surelabel.data.picture_cache import writable_cache
 from surelabel.data.reading import Progress
@@ -75,10 +76,8 @@ def with_features(data: DataSet, progress: Progress | None = None) -> DataSet:
     """The data set of these pictures' features, each brought to mean 0 and deviation 1 over the training set."""
     train = seen_by_trunk(data.train, progress)
     test = None if data.test is None else seen_by_trunk(data.test, progress)
-    deviation = train.rows.std(0, dtype=np.float64)
-    deviation[deviation == 0] = 1.0
-    mean = train.rows.mean(0, dtype=np.float64)
-    return replace(data, train=train, test=test, offset=tuple(mean.tolist()), scale=tuple(deviation.tolist()))
+    mean, deviation = channel_statistics(train, len(train))
+    return replace(data, train=train, test=test, offset=mean, scale=deviation)
 
 
 @torch.no_grad()
@@ -119,4 +118,7 @@ def _keep(features: NDArray[np.float32], place: Path, name: str) -> None:
 
 
 def _hash(features: NDArray[np.float32]) -> str:
-    return blake2b(features.tobytes(), digest_size=8).hexdigest()
+    held = blake2b(digest_size=8)
+    for index in _batches(len(features)):  # mapped rows, which need not fit in memory
+        held.update(features[index].tobytes())
+    return held.hexdigest()

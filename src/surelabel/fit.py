@@ -2,7 +2,6 @@
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -10,11 +9,10 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from rich.console import Console
 
-from surelabel import build, build_data, devices, evaluate
-from surelabel.bound import Bound, bound
+from surelabel import build, build_data, evaluate
 from surelabel.config import Run
 from surelabel.data.folder import files_of
-from surelabel.data.source import DataSet, Source, skipped_of
+from surelabel.data.source import DataSet, skipped_of
 from surelabel.data.table import table_of
 from surelabel.display import (
     PLAIN,
@@ -28,15 +26,20 @@ from surelabel.display import (
     skipped_in_words,
 )
 from surelabel.errors import UserError
+from surelabel.fit_options import MACHINE, MORE_STEPS
 from surelabel.methods import Method
-from surelabel.network import Network
 from surelabel.own import NOTHING, Own
 from surelabel.pace import TRAINING, seconds_per_step, steps_in
 from surelabel.protocol import summary
-from surelabel.runfolder import AVERAGED, RAW, RunFolder
+from surelabel.runfolder import RunFolder
+from surelabel.settings import flatten
 from surelabel.share import Share, losses_told
 from surelabel.state import TrainState
+from surelabel.stored import start_from
 from surelabel.train import AnyLoader, train
+
+# What may be another when a run goes on. That data which have moved are the same is checked when they are read.
+MAY_CHANGE = {*MACHINE, "out", "data_dir"}
 
 
 def fit(
@@ -57,7 +60,7 @@ def fit(
     console = console or Console()
     folder = RunFolder(run.folder)
     if resume:
-        return _fit(_stored(run, folder, console), folder, folder, True, console, own, watch=watch)
+        return _fit(_begun(run, folder, console, own), folder, folder, True, console, own, watch=watch)
     folder.refuse_existing()
     run = build.resolve(own.named_in(run))
     return _fit(run, folder, None if labels_of is None else RunFolder(labels_of), False, console, own, minutes, watch)
@@ -147,10 +150,10 @@ def _train(
     show_result(console, result, course)
 
 
-def _stored(asked: Run, folder: RunFolder, console: Console) -> Run:
-    """The run in a folder. Its device must be here; another torch, or another number of threads, is said."""
+def _begun(asked: Run, folder: RunFolder, console: Console, own: Own) -> Run:
+    """The run in a folder, to go on with. It must be the one that is asked for; of another machine it is said."""
     run = folder.run()
-    devices.usable(run.device)
+    _refuse_other_settings(asked, run, folder.path, own)
     before = folder.torch_version()
     if before != torch.__version__:
         console.print(f"The run was begun with torch {before}, and goes on with {torch.__version__}: not bit for bit")
@@ -162,8 +165,22 @@ def _stored(asked: Run, folder: RunFolder, console: Console) -> Run:
         run = replace(run, threads=asked.threads)
     if asked.processes != run.processes:
         console.print(f"The run was begun with {run.processes} processes, and goes on with {asked.processes}")
-    # Data may have moved; that they are the same is checked when they are read.
     return replace(run, devices=asked.devices, nodes=asked.nodes, data_dir=asked.data_dir or run.data_dir)
+
+
+def _refuse_other_settings(asked: Run, stored: Run, folder: Path, own: Own) -> None:
+    """A run goes on with the settings that it began with, and on the same kind of device."""
+    device = stored.device if asked.device == "auto" else asked.device
+    here, before = (
+        flatten(asdict(run)) for run in (build.resolve(own.named_in(replace(asked, device=device))), stored)
+    )
+    for key, value in here.items():
+        if key not in MAY_CHANGE and value != before[key]:
+            why = f" ({MORE_STEPS})" if key == "steps" else ""
+            raise UserError(
+                f"{folder} was begun with {key} {before[key]}, and is now asked for with {value}{why}. "
+                f"Go on as it was with --resume {folder}, or choose another --out"
+            )
 
 
 def show_found(data: DataSet, labelled: NDArray[np.int64], console: Console) -> None:
@@ -178,55 +195,3 @@ def show_found(data: DataSet, labelled: NDArray[np.int64], console: Console) -> 
     for skipped in dict.fromkeys(skipped_of(source) for source in (data.train, data.test) if source is not None):
         if skipped:
             console.print(skipped_in_words(skipped), **PLAIN)
-
-
-def load_network(folder: RunFolder, weights: str = AVERAGED, own: Own = NOTHING) -> Network:
-    """The network of a run with its averaged weights, or its `RAW` ones."""
-    run = folder.run()
-    torch.set_num_threads(run.threads or 1)
-    network = build.build_network(run, folder.task(), own).to(devices.usable("auto"))
-    try:
-        network.load_state_dict(folder.weights(weights))
-    except RuntimeError as error:
-        raise UserError(f"{folder.path}: the weights do not fit the configuration beside them: {error}") from error
-    return network.eval()
-
-
-def start_from(network: Network, path: str | Path) -> None:
-    """Give the network the evaluated backbone of another run."""
-    stored = RunFolder(path).weights()
-    backbone = {name.removeprefix("backbone."): stored[name] for name in stored if name.startswith("backbone.")}
-    try:
-        network.backbone.load_state_dict(backbone)
-    except RuntimeError as error:
-        raise UserError(f"init {path}: that run's network is another one than network.* describes: {error}") from error
-
-
-def evaluate_run(path: str | Path, own: Own = NOTHING) -> dict[str, Any]:
-    """The figures of a run on its whole test set, computed anew from its weights."""
-    folder = RunFolder(path)
-    data, test = _tested(folder, own)
-    network, raw = load_network(folder, own=own), load_network(folder, RAW, own)
-    return evaluate.result(network, raw, test, folder.run(), data.train)
-
-
-def bound_of_run(path: str | Path, variance: float, delta: float, own: Own = NOTHING) -> Bound:
-    """The paper's generalisation bound for the averaged weights of a run."""
-    folder = RunFolder(path)
-    data, test = _tested(folder, own)
-    return bound(load_network(folder, own=own), data.train, folder.labelled(), test, variance, delta)
-
-
-def data_of(folder: RunFolder, own: Own = NOTHING) -> DataSet:
-    """The data that a run was made with, or a `UserError` where they have changed since."""
-    data, _ = build_data.load_data(folder.run(), own)
-    folder.refuse_other_data(build_data.task_of(data), build_data.fingerprint(data))
-    return data
-
-
-def _tested(folder: RunFolder, own: Own) -> tuple[DataSet, Source]:
-    """The data that a run was made with, and its test set."""
-    data = data_of(folder, own)
-    if data.test is None:
-        raise UserError(f"{folder.run().data} has no test set to evaluate on")
-    return data, data.test

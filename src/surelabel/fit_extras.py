@@ -15,7 +15,9 @@ def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str
     """The recipe for these; for a folder of photographs one with a pretrained network, unless another is asked for."""
     data = choice.get("data", "phc")
     if asked.get("network.trunk", "none") != "none":
-        return pictures(**({"method": "bam-uda", "data": data} | choice))
+        if "size" in extra:
+            raise UserError("--size chooses the size of a network, and network.trunk is one: leave --size out")
+        return pictures(**({"method": Run.method, "data": data, "labels": Run.labels} | choice))
     free = data not in NAMED_DATA and "size" not in extra and not {"network.name", "network.trunk"} & set(asked)
     if free and Path(data).is_dir() and not Run(choice["method"]).by_neighbours and suits_pretrained(data):
         return pictures(**choice)
@@ -25,9 +27,8 @@ def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str
 def refuse_together(given: dict[str, str], extra: dict[str, str]) -> None:
     """What the options that are not settings cannot be together with."""
     rules = [
-        ("minutes", given, ("steps", "devices", "nodes")),
+        ("minutes", given, ("steps",)),
         ("minutes", extra, ("resume",)),
-        ("cv", given, ("holdout", "devices", "nodes")),
         ("from", extra, ("config", "recipe", "size", "resume")),
         ("from", given, ("data", "method")),
     ]
@@ -37,6 +38,15 @@ def refuse_together(given: dict[str, str], extra: dict[str, str]) -> None:
                 raise UserError(f"--{key} and --{other} do not go together: leave one out")
     if "from" in extra and not Run(labels=given.get("labels", "")).label_files:
         raise UserError("--from RUN trains again with more labels: name a .csv file that has them by --labels")
+
+
+def refuse_beside(run: Run, extra: dict[str, str]) -> None:
+    """The same, of settings that a file or an earlier run may have brought."""
+    for key in ("minutes", "cv"):
+        if key in extra and run.processes > 1:
+            raise UserError(f"--{key} is for one process, and this run has {run.processes}: leave one out")
+    if "cv" in extra and run.holdout is not None:
+        raise UserError("--cv and --holdout do not go together: leave one out")
 
 
 def number_of(extra: dict[str, str], key: str, least: float) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from surelabel.config import Run
 from surelabel.errors import UserError, closest
-from surelabel.fit_extras import chosen_recipe, from_run, number_of, refuse_together
+from surelabel.fit_extras import chosen_recipe, from_run, number_of, refuse_beside, refuse_together
 from surelabel.recipes import NAMED_DATA, RELEASED, SIZES, finetune, parse, recipe
 from surelabel.settings import (
     check_key,
@@ -87,6 +87,7 @@ def read_options(arguments: list[str]) -> Options | None:
         given, extra = from_run(given, extra)
     options = _resumed(given, extra) if extra.get("resume", "auto") != "auto" else _begun(_run(given, extra), extra)
     options = replace(options, minutes=number_of(extra, "minutes", 0.01), folds=number_of(extra, "cv", 2))
+    refuse_beside(options.run, extra)
     if "print_config" in extra:
         print(to_yaml(options.run), end="")
         return None
@@ -214,13 +215,7 @@ def parsed(run: Run, given: dict[str, str]) -> Run:
 
 def _begun(run: Run, extra: dict[str, str]) -> Options:
     """A new run; or, with --resume auto, the same one again if its folder is there."""
-    begun = run.folder / "config.yaml"
-    if "resume" not in extra or not begun.is_file():
-        return Options(run, resume=False)
-    stored = replace(read_run(begun), out=str(run.folder))
-    _refuse_other_settings(run, stored)
-    threads = run.threads or stored.threads
-    return Options(replace(stored, threads=threads, devices=run.devices, nodes=run.nodes), resume=True)
+    return Options(run, resume="resume" in extra and (run.folder / "config.yaml").is_file())
 
 
 def _resumed(given: dict[str, str], extra: dict[str, str]) -> Options:
@@ -233,22 +228,3 @@ def _resumed(given: dict[str, str], extra: dict[str, str]) -> Options:
     if not (folder / "config.yaml").is_file():
         raise UserError(f"--resume {folder}: that is not a run folder, it has no config.yaml")
     return Options(parsed(replace(read_run(folder / "config.yaml"), out=str(folder)), given), resume=True)
-
-
-def _refuse_other_settings(run: Run, stored: Run) -> None:
-    """A run goes on with the settings that it began with; what was left open then, the stored run has filled in."""
-    before = flatten(dataclasses.asdict(stored))
-    asked = flatten(dataclasses.asdict(run))
-    # Paths are stored whole.
-    paths = [key for key in ("data", "data_dir", "init") if asked[key] and Path(asked[key]).exists()]
-    asked |= {key: str(Path(asked[key]).resolve()) for key in paths}
-    if run.label_paths:
-        asked["labels"] = ",".join(str(Path(file).resolve()) for file in run.label_paths)
-    asked = {key: value for key, value in asked.items() if key not in MACHINE}
-    for key, value in asked.items():
-        if value not in (None, "auto", before[key]):
-            why = f" ({MORE_STEPS})" if key == "steps" else ""
-            raise UserError(
-                f"{run.folder} was begun with {key} {before[key]}, and is now asked for with {value}{why}. "
-                f"Go on as it was with --resume {run.folder}, or choose another --out"
-            )

@@ -17,11 +17,11 @@ from surelabel.data.source import DataSet, Source, skipped_of
 from surelabel.errors import UserError
 from surelabel.evaluate import known, predict
 from surelabel.features import pictures_of
-from surelabel.fit import data_of, load_network
 from surelabel.network import Network
 from surelabel.predict import as_trained_on, of_data_set, picture_shape, refuse_no_table, refuse_other_form
 from surelabel.randomness import generator
 from surelabel.runfolder import RunFolder
+from surelabel.stored import data_of, load_network
 from surelabel.types import Task
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from surelabel import datasets
@@ -16,12 +15,13 @@ from surelabel.data.naming import called
 from surelabel.data.source import Source, image_shape, skipped_of
 from surelabel.data.table import TableSource
 from surelabel.data.table import load_unlabelled as load_unlabelled_table
+from surelabel.equations import entropy
 from surelabel.errors import UserError
 from surelabel.evaluate import predict
 from surelabel.features import seen_by_trunk
-from surelabel.fit import load_network
 from surelabel.runfolder import RunFolder
 from surelabel.spreadsheet import write_csv
+from surelabel.stored import load_network
 from surelabel.types import Prediction
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def write_predictions(
     probs = prediction.probs if calibration is None else calibration.probs(prediction.probs)
     columns: dict[str, list[float] | list[int] | list[str]] = {
         "confidence": probs.gather(-1, number[:, None])[:, 0].tolist(),
-        "entropy": torch.special.entr(probs).sum(dim=-1).tolist(),
+        "entropy": entropy(probs).tolist(),
     }
     if prediction.std is not None:
         columns["deviation"] = prediction.std.gather(-1, number[:, None])[:, 0].tolist()

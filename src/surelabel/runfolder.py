@@ -50,6 +50,8 @@ class RunFolder:
                        with the most accurate evaluation
     weights*.safetensors  the averaged weights (those evaluated) and the raw ones
     result.json        the figures at the end
+
+    A run on own data ends with predictions.csv, report.html and perhaps estimate.json beside these (`conclude`).
     """
 
     def __init__(self, path: str | Path) -> None:

@@ -10,11 +10,11 @@ import numpy as np
 
 from surelabel.data.source import UNLABELLED
 from surelabel.errors import UserError
-from surelabel.fit import data_of
 from surelabel.report import Section
 from surelabel.report.gallery import Best, gallery
 from surelabel.report.page import TEMPLATES
 from surelabel.runfolder import RunFolder
+from surelabel.stored import data_of
 from surelabel.suggest import suggestions
 
 if TYPE_CHECKING:

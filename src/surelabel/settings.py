@@ -3,6 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -26,9 +27,14 @@ def keys(kind: Any = Run, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield prefix + name, hint
 
 
+@cache
+def _known() -> dict[str, Any]:
+    return dict(keys())
+
+
 def check_key(key: str, value: Any = None) -> None:
     """Raise a `UserError` that names the closest right key, or choice, where this one does not exist."""
-    known = dict(keys())
+    known = _known()
     if key not in known:
         # The last part alone is a common slip: --lr for --optimizer.lr.
         inner = [name for name in known if name.endswith(f".{key}")]

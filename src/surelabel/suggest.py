@@ -14,11 +14,11 @@ from surelabel.data.source import UNLABELLED, Source
 from surelabel.equations import entropy
 from surelabel.errors import UserError
 from surelabel.evaluate import predict
-from surelabel.fit import data_of, load_network
 from surelabel.network import Network
 from surelabel.randomness import generator
 from surelabel.runfolder import RunFolder
 from surelabel.spreadsheet import write_csv
+from surelabel.stored import data_of, load_network
 
 # Drawn from so many of the most uncertain samples for each one asked for, and from no fewer than LEAST: the features of
 # a large pool need not fit in memory.

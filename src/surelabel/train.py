@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -65,7 +64,7 @@ def train(
                 batch = loader(state.step)
             with watch.part("training"):
                 losses = advance(method, model, state, batch, fabric.backward, run.precision)
-            watch.images += batch.images
+            watch.images += batch.images * share.of
             watch.steps += 1
             health.note(losses.total)
             display.step(state.step)
@@ -145,7 +144,7 @@ def count(state: TrainState, batch: Batch | Crops, losses: Losses) -> None:
     state.count(**{f"{name}_loss": value.detach() / of for name, value in parts.items() if value is not None})
     if losses.prediction is not None:
         assert losses.mask is not None and batch.hidden is not None
-        state.count(**asdict(selection_sums(losses.prediction.probs, losses.mask, batch.hidden)))
+        state.count(**vars(selection_sums(losses.prediction.probs, losses.mask, batch.hidden)))
 
 
 def evaluation(run: Run, state: TrainState, test: Source | None) -> dict[str, Any]:

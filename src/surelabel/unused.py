@@ -37,8 +37,11 @@ def unused(run: Run) -> set[str]:
         (run.optimizer.warmup == 0, {"optimizer.start"}),
         (run.tabular or (run.data in NAMED_DATA and run.data != "imagenet"), {"pixels"}),
         (not run.tabular, {"label_column"}),
+        (not run.tabular, {"table.categorical", "table.ignored"}),
         (not (run.tabular or run.network.trunk != "none"), {"table."}),
-        (run.network.name.startswith("mlp-"), {"network.padding", "network.stem_stride"}),
+        (run.network.name.startswith(("mlp-", "efficientnet")), {"network.padding", "network.stem_stride"}),
+        (run.network.name.startswith("efficientnet"), {"network.norm"}),
+        (run.network.name.startswith("efficientnet") or run.network.norm == "group", {"network.norm_momentum"}),
         ("noise" not in _views(run), {"table.noise"}),
         ("corrupt" not in _views(run), {"table.corruption"}),
     ]

@@ -107,12 +107,25 @@ def test_a_table_may_lie_elsewhere_and_name_a_test_set(tmp_path):
     np.testing.assert_array_equal(data.test.labels, [0])
 
 
-def test_given_classes_fix_names_and_order_and_others_are_unknown(tmp_path):
+def test_labelled_images_take_the_numbers_of_given_classes_and_others_are_unknown(tmp_path):
     write(tmp_path, FOUR)
-    data = folder.load(tmp_path, classes=["mouse", "große Katze", "dog", "cat"])
-    np.testing.assert_array_equal(data.train.labels, [3, 3, 2, 1])
+    source = folder.load_labelled(tmp_path, ["mouse", "große Katze", "dog", "cat"], (3, 10, 12))
+    np.testing.assert_array_equal(source.labels, [3, 3, 2, 1])
     with pytest.raises(UserError, match="has the class 'dog', not one of cat, große Katze"):
-        folder.load(tmp_path, classes=["cat", "große Katze"])
+        folder.load_labelled(tmp_path, ["cat", "große Katze"], (3, 10, 12))
+
+
+def test_a_table_of_labels_is_no_picture_that_could_not_be_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("SURELABEL_CACHE", str(tmp_path / "cache"))
+    place = tmp_path / "pictures"
+    write(place, {"a.png": picture(0), "b.png": picture(1), "labels.csv": b"path,label\na.png,cat\n"})
+    labelled = folder.load_labelled(place, ["cat", "dog"], (3, 10, 12))
+    made = list((tmp_path / "cache").glob("*.pixels"))
+    everything = folder.load_unlabelled(place, ["cat", "dog"], (3, 10, 12))
+    assert (len(labelled), len(everything)) == (1, 2)
+    assert not everything.skipped
+    assert made
+    assert list((tmp_path / "cache").glob("*.pixels")) == made  # one cache for both
 
 
 def test_an_unknown_class_of_the_test_set_is_refused(tmp_path):

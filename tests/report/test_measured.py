@@ -10,10 +10,10 @@ from sklearn.metrics import confusion_matrix, precision_score, recall_score
 from surelabel import metrics
 from surelabel.errors import UserError
 from surelabel.evaluate import known, predict
-from surelabel.fit import data_of, evaluate_run, load_network
 from surelabel.report.measured import measure
 from surelabel.report.recorded import read_recorded
 from surelabel.runfolder import RunFolder
+from surelabel.stored import data_of, evaluate_run, load_network
 
 
 @pytest.fixture(scope="module")

@@ -176,9 +176,9 @@ def test_the_command_predicts_nothing_for_a_page_that_cannot_be(point_run, tmp_p
 
 @pytest.mark.parametrize("missing", ["jinja2", "matplotlib"])
 def test_a_missing_library_is_named_with_the_extra_that_brings_it(missing, tmp_path, monkeypatch, point_run):
-    for name in [name for name in sys.modules if name.partition(".")[0] == missing]:
+    for name in [missing, *(name for name in sys.modules if name.partition(".")[0] == missing)]:
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(UserError, match=rf"needs {missing}: pip install 'surelabel\[report\]'"):
+    with pytest.raises(UserError, match=rf"needs the package {missing}: pip install 'surelabel\[report\]'"):
         write_report([point_run], tmp_path / "report.html")
 
 

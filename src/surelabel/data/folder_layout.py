@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from surelabel.data.labels_csv import read_labels_csv
 from surelabel.errors import UserError
+from surelabel.image_kinds import visible
 
 UNLABELLED_FOLDERS = frozenset({"unlabelled", "unlabeled"})
 VALIDATION_FOLDERS = frozenset({"val", "valid", "validation"})
@@ -91,20 +92,16 @@ def image_files(root: Path) -> list[Path]:
     found = []
     for top in (root, *links):
         for place, inner, files in os.walk(top, onerror=_refuse):
-            inner[:] = filter(_visible, inner)
-            found += [Path(place, file) for file in filter(_visible, files)]
+            inner[:] = filter(visible, inner)
+            found += [Path(place, file) for file in filter(visible, files)]
     return found
 
 
 def _folders(place: Path) -> set[str]:
     try:
-        return {entry.name for entry in place.iterdir() if _visible(entry.name) and entry.is_dir()}
+        return {entry.name for entry in place.iterdir() if visible(entry.name) and entry.is_dir()}
     except OSError as error:
         _refuse(error)
-
-
-def _visible(name: str) -> bool:
-    return not name.startswith(".") and name != "__MACOSX"
 
 
 def _refuse(error: OSError) -> NoReturn:

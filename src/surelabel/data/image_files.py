@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps
 
-# Named, so that no file is ever handed to a format that runs a program of its own, as PostScript does.
-FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
-SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm"})
+from surelabel.image_kinds import FORMATS
+
 MOST_PIXELS = 2**26  # a small file may claim to unpack to any size
 SIDEWAYS = (5, 6, 7, 8)  # the EXIF orientations that swap height and width
 

@@ -62,8 +62,8 @@ class MultiCropLoader:
 
     def _support(self, step: int) -> NDArray[np.int64]:
         """As many labelled images of each class: in turn, or, where a class has too few labels, with replacement."""
-        count = min(self.classes or len(self._members), len(self._members))
-        chosen = np.sort(generator(self.seed, "support classes", step).permutation(len(self._members))[:count])
+        order = generator(self.seed, "support classes", step).permutation(len(self._members))
+        chosen = np.sort(order[: self._support_classes])
         return np.concatenate([self._of_class(int(number), step) for number in chosen])
 
     def _of_class(self, number: int, step: int) -> NDArray[np.int64]:
@@ -71,6 +71,15 @@ class MultiCropLoader:
         if len(members) < self.per_class:
             return generator(self.seed, purpose, step).choice(members, self.per_class)
         return members[sample_order(self.seed, purpose, step, self.per_class, len(members))]
+
+    @property
+    def support(self) -> int:
+        """How many labelled images a step has, over all processes."""
+        return self._support_classes * self.per_class
+
+    @property
+    def _support_classes(self) -> int:
+        return min(self.classes or len(self._members), len(self._members))
 
     @cached_property
     def _members(self) -> list[NDArray[np.int64]]:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from PIL import UnidentifiedImageError
 
 from surelabel import cores
-from surelabel.data.image_files import SUFFIXES
+from surelabel.image_kinds import SUFFIXES
 
 GROUP = 100
 

@@ -11,10 +11,11 @@ from typing import IO, Any
 from PIL import UnidentifiedImageError
 
 from surelabel.data.folder_layout import UNLABELLED_FOLDERS
-from surelabel.data.image_files import SUFFIXES, read_header
+from surelabel.data.image_files import read_header
 from surelabel.data.source import UNLABELLED
 from surelabel.data.tar_members import Member, read_members
 from surelabel.errors import UserError
+from surelabel.image_kinds import SUFFIXES, visible
 
 MOST_LABEL_BYTES = 2**16
 MOST_IMAGE_BYTES = 2**28
@@ -75,7 +76,7 @@ def _sort(member: Member, parts: dict[str, _Parts], skipped: dict[str, str], pat
         skipped[shown] = "the name of the file is not UTF-8"
     elif where.is_absolute() or ".." in where.parts or not where.name:
         skipped[shown] = "the name leads out of the archive"
-    elif any(name.startswith(".") or name == "__MACOSX" for name in where.parts):
+    elif not all(map(visible, where.parts)):
         return
     elif member.kind != "file":
         skipped[shown] = "a link" if member.kind == "link" else "neither a file nor a folder"

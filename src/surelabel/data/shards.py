@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from surelabel import cores
 from surelabel.data.arrays import own_data_set
-from surelabel.data.image_files import SUFFIXES, decode
+from surelabel.data.image_files import decode
 from surelabel.data.picture_form import common_size
 from surelabel.data.shard_index import ShardIndex, read_index
 from surelabel.data.source import DataSet
 from surelabel.data.tar_members import read_members
 from surelabel.errors import UserError
+from surelabel.image_kinds import SUFFIXES
 
 # What the name of a test shard begins with.
 TEST = ("test", "val")

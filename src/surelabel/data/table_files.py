@@ -12,7 +12,7 @@ import numpy as np
 
 from surelabel.data.separators import refuse_other_separators
 from surelabel.data.table_columns import MISSING, Column, Columns, column
-from surelabel.errors import UserError
+from surelabel.errors import UserError, extra
 
 BLOCK = 2**20  # bytes that pyarrow reads at once
 NUMBER = 32  # bytes that a number takes, with the comma, when it is written out
@@ -23,10 +23,8 @@ def read_table(path: Path, as_written: Callable[[str], bool]) -> tuple[Columns, 
 
     In a CSV file, a column is numbers if every cell is one or is missing; those whose name is `as_written` stay texts.
     """
-    try:
+    with extra("tables", f"the table {path}"):
         import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise UserError(f"{path}: to read tables, run: pip install 'surelabel[tables]'") from error
     if not path.is_file():
         raise UserError(f"there is no file {path}")
     table = _csv(path) if path.suffix.lower() == ".csv" else _parquet(path)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.errors import UserError
+from surelabel.errors import extra
 from surelabel.files import atomic_write
 from surelabel.phc.dataset import EMBEDDED
 from surelabel.phc.geometry import EPSILON_RANGE
@@ -29,10 +29,8 @@ _PATH = ("M'", "Γ", "X", "M", "Γ", "Y", "M")
 
 def draw_pictures(out: Path, path: Path = EMBEDDED) -> list[Path]:
     """Draw four pictures of a crystal set, by default the embedded one, into a folder; the files that were written."""
-    try:
+    with extra("figures", "a picture"):
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise UserError("pictures need matplotlib: pip install 'surelabel[figures]'") from error
     crystals = load(path)
     wide = np.flatnonzero(crystals.label == crystals.label.max())
     image = crystals.epsilon(wide[:1])[0]

@@ -6,15 +6,13 @@ from functools import partial
 from typing import Any
 
 from surelabel import build
-from surelabel.config import Run
+from surelabel.config import OF_THE_MACHINE, Run
 from surelabel.errors import UserError
 from surelabel.recipes import RELEASED, SIZES, pictures, recipe
 from surelabel.settings import flatten, with_settings
 
 # What a recipe is chosen by, and what depends on the machine.
-NOT_COMPARED = {
-    "method", "data", "data_dir", "labels", "fidelity", "seed", "out", "device", "threads", "devices", "nodes"
-}  # fmt: skip
+NOT_COMPARED = {"method", "data", "labels", "fidelity", "seed"} | OF_THE_MACHINE
 Difference = tuple[str, Any, Any]  # a setting's name, its value here, its value in the recipe
 
 

@@ -9,14 +9,14 @@ from torch import Tensor
 
 from surelabel import metrics
 from surelabel.data.source import UNLABELLED, DataSet, Source
-from surelabel.equations import Groups
+from surelabel.equations import Groups, entropy
 from surelabel.errors import UserError
 from surelabel.evaluate import figures, known, predict, some
-from surelabel.fit import data_of, load_network
 from surelabel.network import Network
 from surelabel.report.gallery import Best, Gallery, gallery
 from surelabel.report.recorded import Figures, Recorded
 from surelabel.runfolder import RAW
+from surelabel.stored import data_of, load_network
 
 # A pool may be far larger than a test set; the most uncertain of these are uncertain enough.
 POOL_PART = 20_000
@@ -74,7 +74,7 @@ def _of_test(recorded: Recorded, data: DataSet, test: Source, network: Network) 
         confusion=confusion,
         classes=_class_rows(data, recorded.labelled, sums.per_class(), confusion),
         mistakes=gallery(test, index, best, mistaken),
-        uncertain=gallery(test, index, best, _entropy(prediction.probs).numpy()),
+        uncertain=gallery(test, index, best, entropy(prediction.probs).numpy()),
     )
 
 
@@ -102,13 +102,8 @@ def _of_pool(recorded: Recorded, data: DataSet, network: Network) -> Measured:
             ClassRow(name, int(labelled[k]), predicted=int(count[k]), confidence=float(mean[k]) if count[k] else None)
             for k, name in enumerate(data.classes)
         ],
-        uncertain=gallery(data.train, index, best, _entropy(prediction.probs).numpy()),
+        uncertain=gallery(data.train, index, best, entropy(prediction.probs).numpy()),
     )
-
-
-def _entropy(probs: Tensor) -> Tensor:
-    entropy: Tensor = torch.special.entr(probs).sum(-1)
-    return entropy
 
 
 def _confusion(probs: Tensor, labels: Tensor) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import surelabel
-from surelabel.errors import UserError
+from surelabel.errors import UserError, extra
 from surelabel.files import atomic_write
 from surelabel.report.recorded import distinct_names, read_recorded
 
@@ -84,11 +84,9 @@ def _writable(text: str) -> str:
 
 
 def _environment() -> "Environment":
-    try:
+    with extra("report", "the report page"):
         import matplotlib  # noqa: F401
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    except ImportError as error:
-        raise UserError(f"the report page needs {error.name}: pip install 'surelabel[report]'") from error
     from surelabel.report import words
 
     environment = Environment(

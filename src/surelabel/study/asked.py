@@ -6,10 +6,10 @@ from dataclasses import asdict, replace
 from hashlib import blake2b
 from typing import Any
 
-from surelabel.config import Run
+from surelabel.config import OF_THE_MACHINE, Run
 from surelabel.errors import UserError
 from surelabel.settings import flatten
-from surelabel.study.plan import ASIDE, Cell, Job, changed
+from surelabel.study.plan import Cell, Job, changed
 from surelabel.validate import validate
 
 # What makes two runs of a study different ones whose other settings may differ too.
@@ -44,7 +44,7 @@ def _settings(given: Sequence[str], run: Run) -> dict[str, Any]:
         if "=" not in word:
             raise UserError(f"--set {word}: write it as KEY=VALUE, such as --set steps=500")
     asked = split([f"--{word}" for word in given])
-    if aside := asked.keys() & ASIDE:
+    if aside := asked.keys() & OF_THE_MACHINE:
         raise UserError(
             f"--set {min(aside)}: where and on what a run is made is no part of what it is, so its result would be "
             "taken for that of the run without it. Leave it out"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from surelabel.data.longtail import GROUPS
-from surelabel.errors import UserError
+from surelabel.errors import extra
 from surelabel.files import atomic_write
 from surelabel.schedules import ema_cosine, linear_warmup
 from surelabel.study.layout import Filled, Layout
@@ -36,10 +36,8 @@ def draw(study: Study, layout: Layout) -> "Figure | None":
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    try:
+    with extra("study", "a figure"):
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise UserError("figures need matplotlib: pip install 'surelabel[study]'") from error
     return Figure(figsize=(width, height), layout="constrained")
 
 

@@ -8,13 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from surelabel.config import Run
+from surelabel.config import OF_THE_MACHINE, Run
 from surelabel.settings import flatten
 from surelabel.unused import unused
 
 SCALES = ("laptop", "paper")
-# Where and on what a run is made is not what is run.
-ASIDE = {"out", "data_dir", "threads", "device", "devices", "nodes", "strategy", "precision", "compile"}
 FINETUNED = "finetune.lr"
 
 
@@ -111,7 +109,7 @@ def settings_of(job: Job) -> dict[str, Any]:
     from surelabel.build import resolve
 
     flat = flatten(asdict(resolve(job.run)))
-    kept = {key: value for key, value in flat.items() if key not in ASIDE}
+    kept = {key: value for key, value in flat.items() if key not in OF_THE_MACHINE}
     return kept if job.finetune is None else kept | {FINETUNED: job.finetune}
 
 
@@ -126,7 +124,7 @@ def key_of(settings: Mapping[str, Any]) -> str:
 
 def told(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Of these settings those that say something: not the default, and read by the method."""
-    aside = ASIDE | unused(run_with(settings))
+    aside = OF_THE_MACHINE | unused(run_with(settings))
     plain = {key: _plain(value) for key, value in settings.items() if key not in aside}
     return {key: value for key, value in plain.items() if value != _plain(_defaults().get(key))}
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from surelabel.errors import UserError
+from surelabel.errors import UserError, extra
 from surelabel.study.results import Record
 
 if TYPE_CHECKING:
@@ -203,13 +203,11 @@ def _file(url: str) -> Path:
 
 def open_storage(url: str, heartbeat: int | None = None, lost_after: int | None = None) -> "optuna.storages.RDBStorage":
     """Optuna's storage at this URL; what is wrong with it is told without its password."""
-    try:
+    with extra("study", "a study"):
         import optuna
         import psycopg
         from sqlalchemy.engine import make_url
         from sqlalchemy.exc import SQLAlchemyError
-    except ImportError as error:
-        raise UserError("studies need Optuna: pip install 'surelabel[study]'") from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     kind, _, rest = url.partition(":")
     slashes = "///" if kind == "sqlite" else "//"

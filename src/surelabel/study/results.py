@@ -9,10 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from surelabel.config import OF_THE_MACHINE
 from surelabel.errors import UserError
 from surelabel.files import atomic_write
 from surelabel.settings import read_yaml
-from surelabel.study.plan import ASIDE, FINETUNED, key_of
+from surelabel.study.plan import FINETUNED, key_of
 
 Record = dict[str, Any]
 # What of a line of metrics.jsonl is kept, and of how many lines.
@@ -29,7 +30,9 @@ def record_of(
 
     `source` is what made it, for a record without a commit.
     """
-    settings = {key: value for key, value in read_yaml((base or folder) / "config.yaml").items() if key not in ASIDE}
+    settings = {
+        key: value for key, value in read_yaml((base or folder) / "config.yaml").items() if key not in OF_THE_MACHINE
+    }
     machine = read_yaml(folder / "config.yaml")
     if finetune is not None:
         settings[FINETUNED] = finetune

@@ -4,11 +4,12 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.errors import UserError
+from surelabel.errors import extra
 
 LEVEL = 0.95
 
@@ -38,15 +39,17 @@ def difference(values: Sequence[float], form: str, better: int) -> str:
     return f"{form.format(statistics.mean(values))} [{low}, {high}] {improved}"
 
 
-def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float, float]:
+def interval(values: Sequence[float]) -> tuple[float, float]:
     """The confidence interval of the mean of values that are normal about it, by Student's t."""
-    try:
-        from scipy import stats
-    except ImportError as error:
-        raise UserError("confidence intervals need scipy: pip install 'surelabel[study]'") from error
     deviation = statistics.stdev(values) / math.sqrt(len(values))
-    half = float(stats.t.ppf((1 + level) / 2, len(values) - 1)) * deviation
+    half = float(_stats().t.ppf((1 + LEVEL) / 2, len(values) - 1)) * deviation
     return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def _stats() -> Any:
+    with extra("study", "a study"):
+        from scipy import stats
+    return stats
 
 
 @dataclass(frozen=True)
@@ -74,14 +77,7 @@ def pearson(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float6
 
 def spearman(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
     """Spearman's coefficient along the last axis: Pearson's of the ranks, equal values sharing theirs."""
-    return pearson(_ranks(x), _ranks(y))
-
-
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How many are smaller, and half of those equal to it. values [..., n] -> [..., n]."""
-    pairs = values[..., :, None] - values[..., None, :]
-    found: NDArray[np.float64] = (pairs > 0).sum(-1) + 0.5 * (pairs == 0).sum(-1)
-    return found
+    return pearson(*(_stats().rankdata(values, axis=-1) for values in (x, y)))
 
 
 def correlation(

@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
     if not spaces:
         raise UserError("name at least one setting to tune, such as --space optimizer.lr=log:0.003:0.3")
     given = split(rest)
-    if refused := set(given) & ({space.key for space in spaces} | {"resume", "out"}):
+    if refused := set(given) & ({space.key for space in spaces} | {"resume", "out", "minutes", "cv"}):
         raise UserError(f"--{min(refused)} has no place beside --space and --folder: leave it out")
     given = {"holdout": HOLDOUT} | given
     if given["holdout"] == "none":
