@@ -136,7 +136,7 @@ def test_a_test_picture_that_was_learnt_from_is_told_of(digits_data):
             return np.array([3, 4])
 
     data = DataSet("d", digits_data.train, digits_data.train, (0.0,), (1.0,))
-    (note,) = conclude.warnings(data, Folder())
+    (note,) = conclude.doubts(data, Folder())
     assert "test pictures are nearly the same as labelled ones" in note
 
 

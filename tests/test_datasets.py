@@ -3,6 +3,7 @@ import pytest
 
 from surelabel import datasets
 from surelabel.errors import UserError
+from surelabel.recipes import NAMED_DATA
 from tests.data.official_files import cifar_files, cifar_parts, write_cifar
 
 
@@ -27,3 +28,7 @@ def test_a_path_loads_what_is_there(digits_file, tmp_path):
 def test_what_is_not_there_is_told_with_what_there_is(name, message):
     with pytest.raises(UserError, match=message):
         datasets.load(name)
+
+
+def test_the_names_that_options_know_are_those_that_load():
+    assert set(NAMED_DATA) == set(datasets.NAMED)

@@ -8,7 +8,7 @@ from surelabel.settings import check_key, keys, read_run, read_yaml, with_settin
 def test_a_run_survives_being_written_and_read(tmp_path):
     run = Run(labels="1%", network=Network("wrn-10-2", padding="circular"), out="x: y # z", threads=3)
     write_yaml(run, tmp_path / "config.yaml")
-    assert read_run(tmp_path / "config.yaml") == run
+    assert read_run(tmp_path) == run
 
 
 def test_every_key_can_be_set_by_its_dotted_name():

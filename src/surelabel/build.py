@@ -31,12 +31,11 @@ from surelabel.network import Network
 from surelabel.own import NOTHING, Own
 from surelabel.projection import Projection
 from surelabel.randomness import generator
+from surelabel.recipes import PHOTOGRAPH
 from surelabel.select import Confidence, Select, Uncertainty
 from surelabel.state import TrainState
 from surelabel.targets import Hard, Sharpen
 from surelabel.types import Task
-
-PHOTOGRAPH = 224  # pixels: what the pretrained network was trained on
 
 
 def resolve(run: Run) -> Run:

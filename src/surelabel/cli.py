@@ -71,14 +71,14 @@ def _run(options: "Options | None", labels_of: str | None = None) -> int:
         return 0
     from surelabel.fit import fit
     from surelabel.recipes import NAMED_DATA
-    from surelabel.share import is_first, part
+    from surelabel.share import is_first, leave
     from surelabel.signals import Stopped
 
     folder = options.run.folder
     try:
         fit(options.run, options.resume, labels_of=labels_of, minutes=options.minutes)
         first = is_first()
-        part()
+        leave()
         if first and (options.run.data not in NAMED_DATA or options.folds):
             from surelabel.conclude import conclude
 

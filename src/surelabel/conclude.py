@@ -26,6 +26,7 @@ from surelabel.predict import write_predictions
 from surelabel.report import write_report
 from surelabel.runfolder import RunFolder
 from surelabel.sections import ESTIMATE, sections
+from surelabel.settings import CONFIG
 from surelabel.stored import data_of, load_network
 
 PREDICTIONS, PAGE = "predictions.csv", "report.html"
@@ -42,7 +43,7 @@ def conclude(path: Path, folds: int | None = None, console: Console | None = Non
         prediction = predict(load_network(folder), data.train, unlabelled, folder.run().evaluation.batch)
         write_predictions(path / PREDICTIONS, prediction, called(data.train, unlabelled), data.classes)
         console.print(f"{len(unlabelled):,} predictions in {path / PREDICTIONS}", **PLAIN)
-    for note in warnings(data, folder):
+    for note in doubts(data, folder):
         console.print(note, **PLAIN)
     console.print(_estimated(folder, data, folds, console), **PLAIN)
     _write_page(path, console)
@@ -76,7 +77,7 @@ def in_words(found: Estimate, of: str) -> str:
     )
 
 
-def warnings(data: DataSet, folder: RunFolder) -> list[str]:
+def doubts(data: DataSet, folder: RunFolder) -> list[str]:
     """What should make one doubt: pictures that no label seems to be like, and test pictures that are in training."""
     notes = []
     labelled = folder.labelled()
@@ -107,7 +108,7 @@ def _batches(source: Source, index: NDArray[np.int64], batch: int = 256) -> Iter
 
 def _part(run: Run, console: Console) -> RunFolder:
     """Train without one part of the labels, or go on with that where it was begun; only the part is named."""
-    begun = (run.folder / "config.yaml").is_file()
+    begun = (run.folder / CONFIG).is_file()
     console.print(f"Cross-validation: {'going on with' if begun else 'training without'} part {run.holdout}", **PLAIN)
     return fit(run, resume=begun, console=Console(quiet=True))
 

@@ -10,12 +10,13 @@ from surelabel.data.longtail import long_tailed
 from surelabel.data.reading import Progress
 from surelabel.data.source import DataSet
 from surelabel.errors import UserError, closest
+from surelabel.recipes import PHOTOGRAPH
 
 
 def _imagenet(place: Path, pixels: int | None = None, shape: tuple[int, int, int] | None = None) -> DataSet:
     if shards.are_in(place):
-        return shards.load(place, size=pixels or 224, shape=shape)
-    return folder.load(place, size=pixels or 224 if shape is None else shape[1])
+        return shards.load(place, size=pixels or PHOTOGRAPH, shape=shape)
+    return folder.load(place, size=pixels or PHOTOGRAPH if shape is None else shape[1])
 
 
 # The names that --data takes; each loads from --data-dir.

@@ -8,7 +8,7 @@ from surelabel.config import Run
 from surelabel.errors import UserError
 from surelabel.look import suits_pretrained
 from surelabel.recipes import NAMED_DATA, SIZES, pictures, recipe
-from surelabel.settings import read_run
+from surelabel.settings import CONFIG, read_run
 
 
 def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str, str]) -> Run:
@@ -66,9 +66,7 @@ def number_of(extra: dict[str, str], key: str, least: float) -> Any:
 def from_run(given: dict[str, str], extra: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """The settings of an earlier run, and its labels and the new ones together."""
     folder = Path(extra["from"])
-    if not (folder / "config.yaml").is_file():
-        raise UserError(f"--from {folder}: that is not a run folder, it has no config.yaml")
-    run = read_run(folder / "config.yaml")
+    run = read_run(folder, "--from ")
     inside = Path(run.data, "labels.csv")
     earlier = run.label_files or ((str(inside),) if inside.is_file() else ())
     if not earlier:
@@ -79,4 +77,4 @@ def from_run(given: dict[str, str], extra: dict[str, str]) -> tuple[dict[str, st
     rest = {key: value for key, value in extra.items() if key != "from"}
     out = next(name for number in count(2) if not Path(name := f"{str(folder).rstrip('/')}-{number}").exists())
     labels = ",".join((*earlier, given["labels"]))
-    return {"out": out} | given | {"labels": labels}, rest | {"config": str(folder / "config.yaml")}
+    return {"out": out} | given | {"labels": labels}, rest | {"config": str(folder / CONFIG)}

@@ -12,6 +12,7 @@ from surelabel.errors import UserError, closest
 from surelabel.fit_extras import chosen_recipe, from_run, number_of, refuse_beside, refuse_together
 from surelabel.recipes import NAMED_DATA, RELEASED, SIZES, finetune, parse, recipe
 from surelabel.settings import (
+    CONFIG,
     check_key,
     flatten,
     from_namespace,
@@ -117,13 +118,12 @@ def finetune_options(arguments: list[str]) -> Options | None:
         raise UserError(
             f"surelabel finetune takes the labels and the network of {folder}: --{min(refused)} has no place"
         )
-    if not (Path(folder) / "config.yaml").is_file():
-        raise UserError(f"{folder} is not a run folder: it has no config.yaml")
+    base = read_run(folder)
     try:
         labelled = len(json.loads((Path(folder) / "split.json").read_text(encoding="utf-8"))["labelled"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"cannot read {Path(folder) / 'split.json'}: {error!r}") from error
-    run = parsed(finetune(read_run(Path(folder) / "config.yaml"), folder, labelled), given)
+    run = parsed(finetune(base, folder, labelled), given)
     _refuse_unused(run, given)
     return Options(run, resume=False)
 
@@ -215,7 +215,7 @@ def parsed(run: Run, given: dict[str, str]) -> Run:
 
 def _begun(run: Run, extra: dict[str, str]) -> Options:
     """A new run; or, with --resume auto, the same one again if its folder is there."""
-    return Options(run, resume="resume" in extra and (run.folder / "config.yaml").is_file())
+    return Options(run, resume="resume" in extra and (run.folder / CONFIG).is_file())
 
 
 def _resumed(given: dict[str, str], extra: dict[str, str]) -> Options:
@@ -225,6 +225,4 @@ def _resumed(given: dict[str, str], extra: dict[str, str]) -> Options:
         raise UserError(f"--resume {folder} cannot change --steps: {MORE_STEPS}")
     if set(given) - MACHINE or set(extra) - {"resume", "print_config", "cv"}:
         raise UserError("--resume RUN goes on with that run's own settings: leave the other options out")
-    if not (folder / "config.yaml").is_file():
-        raise UserError(f"--resume {folder}: that is not a run folder, it has no config.yaml")
-    return Options(parsed(replace(read_run(folder / "config.yaml"), out=str(folder)), given), resume=True)
+    return Options(parsed(replace(read_run(folder, "--resume "), out=str(folder)), given), resume=True)

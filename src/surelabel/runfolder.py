@@ -26,7 +26,7 @@ from surelabel.config import Run
 from surelabel.data.table_encoding import Encoding
 from surelabel.errors import UserError
 from surelabel.files import atomic_write
-from surelabel.settings import read_run, write_yaml
+from surelabel.settings import CONFIG, read_run, write_yaml
 from surelabel.state import TrainState
 from surelabel.types import Task
 
@@ -77,13 +77,11 @@ class RunFolder:
             half._write_json("environment.json", environment())
             if table is not None:
                 half._write_json("table.json", table)
-            write_yaml(run, half.path / "config.yaml")
+            write_yaml(run, half.path / CONFIG)
             half.path.replace(self.path)
 
     def run(self) -> Run:
-        if not (self.path / "config.yaml").is_file():
-            raise UserError(f"{self.path} is not a run folder: it has no config.yaml")
-        return read_run(self.path / "config.yaml")
+        return read_run(self.path)
 
     def task(self) -> Task:
         with self._damage("task.json") as read:

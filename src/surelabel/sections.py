@@ -49,10 +49,11 @@ def estimated(run: str | Path) -> Section | None:
 
 def to_label(run: str | Path, number: int = 20) -> Section | None:
     """What to label next; None for a run whose data hold a class for every sample."""
-    source = data_of(RunFolder(run)).train
+    data = data_of(RunFolder(run))
+    source = data.train
     if not (source.labels == UNLABELLED).any():
         return None
-    found = suggestions(run, number)
+    found = suggestions(run, number, data)
     index = np.array([one.index for one in found], dtype=np.int64)
     deviation = [one.deviation for one in found if one.deviation is not None]
     best = Best(

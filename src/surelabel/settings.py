@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
 
 Part = TypeVar("Part")
+CONFIG = "config.yaml"  # of a run folder
 
 
 def keys(kind: Any = Run, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -118,8 +119,11 @@ def to_yaml(run: Run) -> str:
     return yaml.safe_dump(dataclasses.asdict(run), sort_keys=False, allow_unicode=True)
 
 
-def read_run(path: str | Path) -> Run:
-    """The run that `write_yaml` wrote."""
+def read_run(folder: str | Path, option: str = "") -> Run:
+    """The run in a run folder; the `option` that named the folder stands before it in the error."""
+    path = Path(folder) / CONFIG
+    if not path.is_file():
+        raise UserError(f"{option}{folder} is not a run folder: it has no {CONFIG}")
     return with_settings(Run(), read_yaml(path))
 
 

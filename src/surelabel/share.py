@@ -109,7 +109,7 @@ def is_first() -> bool:
     return not dist.is_initialized() or dist.get_rank() == 0
 
 
-def part() -> None:
+def leave() -> None:
     """End the connection to the other processes, together with them: the first one still has work to do alone."""
     if dist.is_initialized():
         dist.barrier()

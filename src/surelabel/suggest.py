@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from surelabel.data.naming import called
-from surelabel.data.source import UNLABELLED, Source
+from surelabel.data.source import UNLABELLED, DataSet, Source
 from surelabel.equations import entropy
 from surelabel.errors import UserError
 from surelabel.evaluate import predict
@@ -38,14 +38,17 @@ class Suggestion:
     deviation: float | None  # of the confidence, from a Bayesian head
 
 
-def suggestions(run: str | Path, n: int) -> list[Suggestion]:
-    """The n samples of a run's pool to label next; fewer where it has no more that differ. The same each time."""
+def suggestions(run: str | Path, n: int, data: DataSet | None = None) -> list[Suggestion]:
+    """The n samples of a run's pool to label next; fewer where it has no more that differ. The same each time.
+
+    `data` are the run's, where they have been read already.
+    """
     if n < 1:
         raise UserError(f"asked for {n} suggestions: ask for at least one")
     folder = RunFolder(run)
     settings = folder.run()
     network = load_network(folder)
-    source, batch = data_of(folder).train, settings.evaluation.batch
+    source, batch = (data or data_of(folder)).train, settings.evaluation.batch
     pool = unlabelled(source, folder.labelled())
     prediction = predict(network, source, pool, batch)
     uncertainty = entropy(prediction.probs)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surelabel import cores
+from surelabel.data.labels import MOST_UNNAMED_CLASSES
 from surelabel.data.picture_cache import writable_cache
 from surelabel.data.shard_samples import MOST_IMAGE_BYTES, ShardSamples, read_samples
 from surelabel.data.source import UNLABELLED
@@ -177,7 +178,7 @@ def _classes(folder: Path, train: list[ShardSamples]) -> list[str]:
     numbers = [label for label in labels if isinstance(label, int)]
     if len(numbers) < len(labels):
         return sorted(label for label in labels if isinstance(label, str))
-    if max(numbers, default=0) >= PART:
+    if max(numbers, default=0) >= MOST_UNNAMED_CLASSES:
         raise UserError(f"{folder}: the label {max(numbers)} is too large for a class number: number classes from 0")
     return [str(label) for label in range(max(numbers, default=-1) + 1)]
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from surelabel.config import OF_THE_MACHINE, Run
+from surelabel.recipes import SIZES
 from surelabel.settings import flatten
 from surelabel.unused import unused
 
-SCALES = ("laptop", "paper")
+SCALES = SIZES
 FINETUNED = "finetune.lr"
 
 
