@@ -28,6 +28,7 @@ from surelabel.display import (
 from surelabel.errors import UserError
 from surelabel.fit_options import MACHINE, MORE_STEPS
 from surelabel.methods import Method
+from surelabel.network import Network
 from surelabel.own import NOTHING, Own
 from surelabel.pace import TRAINING, seconds_per_step, steps_in
 from surelabel.protocol import summary
@@ -73,7 +74,6 @@ def _fit(
     torch.set_num_threads(run.threads or 1)
     with reading(console) as progress:
         data, labelled = build_data.load_data(run, own, progress)
-    method = build.build_method(run, len(data.train))
     task = build_data.task_of(data)
     if labels_of is not None:
         labels_of.refuse_other_data(task, build_data.fingerprint(data))
@@ -83,11 +83,8 @@ def _fit(
         show_found(data, labelled, console)
     if minutes is not None or (files_of(data.train) and not resume and run.processes == 1 and not console.quiet):
         seconds = seconds_per_step(run, data, labelled, own)
-    if minutes is not None and seconds is not None:
-        run = replace(run, steps=steps_in(minutes, seconds))
-        if run.steps * seconds > 60 * minutes:
-            console.print(f"{minutes:g} minutes are too few to learn here: {run.steps} steps are the fewest", **PLAIN)
-        method = build.build_method(run, len(data.train))
+        run = run if minutes is None else _as_long_as(minutes, run, seconds, console)
+    method = build.build_method(run, len(data.train))
     network = build.build_network(run, task, own)
     if run.init is not None and not (resume and folder.has_checkpoint):
         start_from(network, run.init)
@@ -105,16 +102,7 @@ def _fit(
         console.print(note or f"Going on from step {state.step}", **PLAIN)
     if run.processes > 1:
         show_found(data, labelled, console)
-    parameters = sum(parameter.numel() for parameter in network.parameters())
-    console.print(
-        f"{run.method} on {run.data if own.data is None else data.name}: {len(labelled)} labels, {len(data.train)} "
-        f"{'images' if len(task.shape) == 3 else 'samples'} in the pool, {len(data.classes)} classes; "
-        f"{network_in_words(run.network)} with {parameters:,} parameters, {run.steps} steps"
-        + ("" if seconds is None else f", about {duration(run.steps * seconds / TRAINING)} here"),
-        **PLAIN,
-    )
-    if run.holdout is not None and data.test is not None:
-        console.print(f"Evaluated on {len(data.test)} labelled samples held back, not on any other test set", **PLAIN)
+    _show_run(run, data, labelled, network, seconds, console, run.data if own.data is None else data.name)
     if fabric.global_rank > 0:
         with losses_told(folder.path), Display(run.steps, state.step, console) as display:
             train(run, method, loader, state, None, folder, display, fabric)
@@ -127,6 +115,31 @@ def _fit(
         folder.write_history(state.history)  # which a killed run may have left ahead of its checkpoint
         _train(run, method, loader, state, data, folder, console, fabric, watch)
     return folder
+
+
+def _as_long_as(minutes: float, run: Run, seconds: float, console: Console) -> Run:
+    """The run with as many steps as these minutes allow, at so many seconds a step."""
+    run = replace(run, steps=steps_in(minutes, seconds))
+    if run.steps * seconds > 60 * minutes:
+        console.print(f"{minutes:g} minutes are too few to learn here: {run.steps} steps are the fewest", **PLAIN)
+    return run
+
+
+def _show_run(
+    run: Run, data: DataSet, labelled: NDArray[np.int64], network: Network, seconds: float | None, console: Console,
+    name: str,
+) -> None:  # fmt: skip
+    """Say what is to be trained, and, where the seconds of a step are known, how long it will take."""
+    parameters = sum(parameter.numel() for parameter in network.parameters())
+    console.print(
+        f"{run.method} on {name}: {len(labelled)} labels, {len(data.train)} "
+        f"{'images' if len(data.train.shape) == 3 else 'samples'} in the pool, {len(data.classes)} classes; "
+        f"{network_in_words(run.network)} with {parameters:,} parameters, {run.steps} steps"
+        + ("" if seconds is None else f", about {duration(run.steps * seconds / TRAINING)} here"),
+        **PLAIN,
+    )
+    if run.holdout is not None and data.test is not None:
+        console.print(f"Evaluated on {len(data.test)} labelled samples held back, not on any other test set", **PLAIN)
 
 
 def _try_views(run: Run, data: DataSet, labelled: NDArray[np.int64], own: Own, step: int) -> None:

@@ -1,6 +1,7 @@
 """The strong view of a table's row."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch import Tensor
 
@@ -19,7 +20,7 @@ class Corrupt:
     table: Tensor  # [N, d]
     groups: Tensor  # [d], from 0
 
-    @property
+    @cached_property  # reading a number from a GPU makes it wait
     def draws(self) -> int:
         return 2 * (int(self.groups[-1]) + 1)
 
