@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import settings
 from sklearn.datasets import load_digits
+from threadpoolctl import threadpool_limits
 
 from surelabel.config import Average, Batch, Evaluation, Network, Paws, Run
 from surelabel.data.arrays import ArraySource, own_data_set
@@ -16,8 +17,18 @@ from surelabel.data.source import DataSet
 # A busy machine makes no test wrong.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
-# Two test processes share two cores; more threads only get in each other's way.
+# Two test processes share two cores; more threads only get in each other's way, here and in the processes they start.
 torch.set_num_threads(1)
+threadpool_limits(1)
+os.environ |= {"OPENBLAS_NUM_THREADS": "1", "COLUMNS": "200"}
+PATIENCE = 600  # seconds to wait for another process, on however busy a machine
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Whatever a test sets, the next one begins with one thread."""
+    yield
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -60,3 +71,22 @@ def tiny_run(data: Path, folder: Path) -> Run:
 def tiny(digits_file, tmp_path) -> Run:
     """A run of some seconds."""
     return tiny_run(digits_file, tmp_path / "run")
+
+
+def signalled(step: int, number: int) -> str:
+    """A program that is the command line, but for a signal that each of its processes gets after this step."""
+    return f"""
+import os, sys
+from surelabel.cli import main
+from surelabel.display import Display
+
+shown = Display.step
+
+def step(self, now):
+    shown(self, now)
+    if now == {step}:
+        os.kill(os.getpid(), {int(number)})
+
+Display.step = step
+sys.exit(main())
+"""

@@ -3,7 +3,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from functools import partial
 
@@ -22,7 +21,7 @@ from surelabel.runfolder import RunFolder
 from surelabel.settings import to_yaml
 from surelabel.signals import Stopped
 from surelabel.stored import evaluate_run
-from tests.conftest import digits
+from tests.conftest import digits, signalled
 
 
 def test_the_folder_holds_all_that_the_run_was(tiny):
@@ -53,38 +52,21 @@ def test_a_mistake_in_the_request_leaves_no_folder(tiny):
         assert not tiny.folder.exists()
 
 
-@pytest.fixture
-def command(tiny, tmp_path):
-    config = tmp_path / "run.yaml"
-    config.write_text(to_yaml(replace(tiny, steps=60)))
-
-    def start(*arguments):
-        return subprocess.Popen(
-            [sys.executable, "-m", "surelabel.cli", "fit", *arguments],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | {"COLUMNS": "200"},
-        )  # fmt: skip
-
-    return lambda out, *more: start("--config", str(config), "--out", str(out), *more)
-
-
-def test_an_interrupt_saves_and_the_resumed_run_ends_bit_for_bit_as_an_uninterrupted_one(command, tmp_path):
-    whole = command(tmp_path / "whole")
-    stopped = command(tmp_path / "stopped")
-    while not (tmp_path / "stopped" / "checkpoint.pt").exists():
-        assert stopped.poll() is None, stopped.stdout.read()
-        time.sleep(0.01)
-    stopped.send_signal(signal.SIGINT)
-    said, _ = stopped.communicate(timeout=120)
-    assert stopped.returncode == 128 + signal.SIGINT
-    assert f"surelabel fit --resume {tmp_path / 'stopped'}" in said
-    reached = torch.load(tmp_path / "stopped" / "checkpoint.pt", weights_only=True)["step"]
-    assert 0 < reached < 60
-
-    resumed = command(tmp_path / "stopped", "--resume", "auto")
-    assert resumed.wait(120) == 0, resumed.stdout.read()
-    assert whole.wait(120) == 0, whole.stdout.read()
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_the_resumed_run_ends_bit_for_bit_as_an_uninterrupted_one(number, tiny, tmp_path):
+    config, whole, stopped = tmp_path / "run.yaml", tmp_path / "whole", tmp_path / "stopped"
+    config.write_text(to_yaml(tiny))
+    words = ["fit", "--config", str(config), "--out", str(stopped)]
+    done = subprocess.run(
+        [sys.executable, "-c", signalled(6, number), *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 128 + number, done.stderr
+    assert f"surelabel fit --resume {stopped}" in done.stdout
+    assert read_checkpoint(stopped / "checkpoint.pt")["step"] == 6
+    assert main([*words, "--resume", "auto"]) == 0
+    fit(replace(tiny, out=str(whole)))
     for name in ("weights.safetensors", "weights-raw.safetensors", "metrics.jsonl", "result.json"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes(), name
+        assert (whole / name).read_bytes() == (stopped / name).read_bytes(), name
 
 
 def test_a_run_goes_on_only_with_its_own_settings(tiny):
@@ -295,38 +277,27 @@ def test_another_number_of_threads_is_said_and_used(tiny, capsys):
     fit(replace(tiny, threads=2), resume=True)
     assert "begun with --threads 1, and goes on with 2" in capsys.readouterr().out.replace("\n", " ")
     assert torch.get_num_threads() == 2
-    torch.set_num_threads(1)
 
 
 def test_a_disk_that_fills_up_stops_the_run_and_leaves_the_earlier_checkpoint_good(tiny, tmp_path):
     """A limit on the size of files stands for a full disk: it fails in the same place, in the middle of a write."""
     resource = pytest.importorskip("resource")
-    config = tmp_path / "run.yaml"
-    config.write_text(to_yaml(replace(tiny, steps=8)))
-    command = [sys.executable, "-m", "surelabel.cli", "fit", "--config", str(config)]
-    subprocess.run(command, check=True, capture_output=True)
-    folder = tiny.folder
-    size = (folder / "checkpoint.pt").stat().st_size
-    longer = tmp_path / "longer.yaml"
-    longer.write_text(to_yaml(replace(tiny, steps=8, out=str(tmp_path / "other"), seed=1)))
-    run = [sys.executable, "-m", "surelabel.cli", "fit", "--config", str(longer)]
-
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size - 1000, size - 1000))
-
-    stopped = subprocess.run(run, check=False, capture_output=True, text=True, preexec_fn=limit)
-    assert stopped.returncode == 2
-    assert "cannot write" in stopped.stderr
-    assert "checkpoint.pt" in stopped.stderr
-    assert not (tmp_path / "other" / "checkpoint.pt").exists()
-    # A run that already has a checkpoint keeps it.
+    folder = fit(replace(tiny, steps=8)).path
     state = read_checkpoint(folder / "checkpoint.pt")
+    size = (folder / "checkpoint.pt").stat().st_size
     (folder / "checkpoint.pt").replace(folder / "checkpoint-previous.pt")
     write_checkpoint(folder / "checkpoint.pt", state | {"step": 4})
-    again = subprocess.run(
-        [*command[:4], "--resume", str(folder)], check=False, capture_output=True, text=True, preexec_fn=limit
-    )
-    assert again.returncode == 2
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size - 1000, before[1]))
+        with pytest.raises(UserError, match=r"cannot write .*checkpoint\.pt"):
+            fit(replace(tiny, steps=8, out=str(tmp_path / "other"), seed=1))
+        with pytest.raises(UserError, match="cannot write"):
+            fit(replace(tiny, steps=8), resume=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not (tmp_path / "other" / "checkpoint.pt").exists()
+    # A run that already has a checkpoint keeps it.
     assert read_checkpoint(folder / "checkpoint-previous.pt")["step"] == 4
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,20 +19,22 @@ from torch.nn.parallel import DistributedDataParallel
 from surelabel import build, build_data
 from surelabel.config import Network, Optimizer
 from surelabel.errors import UserError
+from surelabel.fit import fit
 from surelabel.settings import to_yaml
 from surelabel.share import Share
 from surelabel.train import advance
 from surelabel.validate import validate
+from tests.conftest import PATIENCE, signalled
 
 METHODS = ["fixmatch", "bam-uda", "paws", "bam-paws+ema"]
 DIVIDED_BY_BATCH = ["bam-fixmatch", "bam-paws"]  # the KL term, as the released code has it
-STEPS = 20
+STEPS = 8
 
 
 def exact(tiny, method):
     """Nothing in it depends on how a batch is split: no BatchNorm, and float64."""
     network = Network("wrn-10-1", norm="group")
-    lars = Optimizer(lr=0.2, nesterov=False, schedule="warmup-cosine")
+    lars = Optimizer(lr=0.2, nesterov=False, trust=0.02)
     return build.resolve(
         replace(tiny, method=method, network=network, precision="64", optimizer=lars, forward=None, device="cpu")
     )
@@ -110,43 +113,18 @@ def rows(folder):
 
 def test_a_run_may_go_on_with_another_number_of_processes_and_has_the_figures_of_one(tiny, tmp_path):
     run = replace(exact(tiny, "bam-uda"), steps=24, threads=1)
-    alone, both = tmp_path / "alone", tmp_path / "both"
-    subprocess.run(command(run, "--out", str(alone)), check=True, capture_output=True, timeout=300)
-    started = subprocess.Popen(command(run, "--out", str(both), "--devices", "2"), stdout=subprocess.PIPE, text=True)
-    while not (both / "checkpoint.pt").exists():
-        assert started.poll() is None
-        time.sleep(0.01)
-    started.send_signal(signal.SIGTERM)
-    said, _ = started.communicate(timeout=120)
-    if started.returncode:  # it may have been at its end already
-        assert started.returncode == 128 + signal.SIGTERM
-        assert said.count("Go on with: surelabel fit --resume") == 1
-        subprocess.run(
-            [sys.executable, "-m", "surelabel.cli", "fit", "--resume", str(both), "--devices", "1"],
-            check=True, capture_output=True, timeout=300,
-        )  # fmt: skip
+    alone, both, script = tmp_path / "alone", tmp_path / "both", tmp_path / "stopping.py"
+    script.write_text(signalled(6, signal.SIGTERM))
+    begin = [sys.executable, str(script), *command(run, "--out", str(both), "--devices", "2")[3:]]
+    stopped = subprocess.run(begin, check=False, capture_output=True, text=True, timeout=PATIENCE)
+    assert stopped.returncode == 128 + signal.SIGTERM, stopped.stderr
+    assert stopped.stdout.count("Go on with: surelabel fit --resume") == 1
+    fit(replace(run, out=str(both)), resume=True)
+    fit(replace(run, out=str(alone)))
     for mine, theirs in zip(rows(both), rows(alone), strict=True):
         assert mine.keys() == theirs.keys()
         for key, value in theirs.items():
             assert mine[key] == pytest.approx(value, abs=1e-9), key
-
-
-# As the command line, but for a signal of its own in each process.
-STOPPING = """
-import os, signal, sys
-from surelabel.cli import main
-from surelabel.display import Display
-
-shown = Display.step
-
-def step(self, now):
-    shown(self, now)
-    if now == 6:
-        os.kill(os.getpid(), signal.SIGTERM)
-
-Display.step = step
-sys.exit(main())
-"""
 
 
 def test_two_processes_that_were_stopped_end_bit_for_bit_as_two_that_were_not(tiny, tmp_path):
@@ -154,13 +132,13 @@ def test_two_processes_that_were_stopped_end_bit_for_bit_as_two_that_were_not(ti
     accept_all = replace(tiny.selection, threshold=0.0)
     run = replace(build.resolve(replace(tiny, method="uda+ema", selection=accept_all)), devices=2)
     whole, stopped, script = tmp_path / "whole", tmp_path / "stopped", tmp_path / "stopping.py"
-    script.write_text(STOPPING)
-    subprocess.run(command(run, "--out", str(whole)), check=True, capture_output=True, timeout=300)
+    script.write_text(signalled(6, signal.SIGTERM))
+    subprocess.run(command(run, "--out", str(whole)), check=True, capture_output=True, timeout=PATIENCE)
     begin = [sys.executable, str(script), *command(run, "--out", str(stopped))[3:]]
-    assert subprocess.run(begin, check=False, capture_output=True, timeout=300).returncode == 128 + signal.SIGTERM
+    assert subprocess.run(begin, check=False, capture_output=True, timeout=PATIENCE).returncode == 128 + signal.SIGTERM
     assert torch.load(stopped / "checkpoint.pt", weights_only=True)["step"] == 10
     resume = [sys.executable, "-m", "surelabel.cli", "fit", "--resume", str(stopped), "--devices", "2"]
-    subprocess.run(resume, check=True, capture_output=True, timeout=300)
+    subprocess.run(resume, check=True, capture_output=True, timeout=PATIENCE)
     assert rows(whole) == rows(stopped)
     for name in ("weights.safetensors", "weights-raw.safetensors", "result.json"):
         assert (whole / name).read_bytes() == (stopped / name).read_bytes(), name
@@ -177,10 +155,10 @@ def test_a_sum_is_taken_up_by_as_many_processes_or_by_another_number():
 def test_torchrun_starts_the_processes_too(tiny, tmp_path):
     run = replace(exact(tiny, "paws"), steps=4, threads=1)
     alone, both = tmp_path / "alone", tmp_path / "both"
-    subprocess.run(command(run, "--out", str(alone)), check=True, capture_output=True, timeout=300)
+    fit(replace(run, out=str(alone)))
     words = command(run, "--out", str(both), "--devices", "2")[1:]
     runner = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *words]
-    done = subprocess.run(runner, check=False, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(runner, check=False, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("The run is in") == 1
     assert rows(both)[-1]["nll"] == pytest.approx(rows(alone)[-1]["nll"], abs=1e-9)
@@ -195,9 +173,9 @@ def test_the_loss_of_a_process_ends_the_run_with_words(tiny, tmp_path):
     while not (tmp_path / "run" / "checkpoint.pt").exists():
         assert started.poll() is None
         time.sleep(0.01)
-    other = subprocess.run(["pgrep", "-P", str(started.pid)], capture_output=True, text=True, check=True)
-    os.kill(int(other.stdout.split()[0]), signal.SIGKILL)
-    _, said = started.communicate(timeout=60)
+    other = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()[0]
+    os.kill(int(other), signal.SIGKILL)
+    _, said = started.communicate(timeout=PATIENCE)
     assert started.returncode != 0
     assert "another process of this run was lost" in said
     assert f"surelabel fit --resume {tmp_path / 'run'}" in said
