@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from surelabel import build, build_data
-from surelabel.bound import bound, bound_terms
+from surelabel.bound import _expectations, bound, bound_terms
 from surelabel.errors import UserError
 
 
@@ -51,7 +51,16 @@ def test_the_bound_of_a_network_and_its_refusals(tiny, digits_data):
         found.negative_elbo + found.divergence + found.confidence + found.sub_gaussian
     )
     kl = sum(float(part.detach().sum()) for part in network.head.kl())
-    assert found.theorem > kl / len(digits_data.train)
+    # Each term by a plain loop over what the network predicts.
+    train, rest = digits_data.train, np.setdiff1d(np.arange(len(digits_data.train)), labelled)
+    (known, _), (pool, mean) = (_expectations(network, train, index) for index in (labelled, rest))
+    pseudo = mean.argmax(-1).tolist()
+    assert pseudo != train.labels[rest].tolist()
+    taught = sum(-float(pool[u, k]) for u, k in enumerate(pseudo)) / len(rest)
+    true = [float(pool[u, k]) for u, k in enumerate(train.labels[rest].tolist())]
+    labelled_nll = sum(-float(known[n, k]) for n, k in enumerate(train.labels[labelled].tolist())) / len(labelled)
+    assert found.theorem == pytest.approx(taught + labelled_nll + (kl + math.log(20)) / len(train) + 0.5, rel=1e-5)
+    assert found.divergence == pytest.approx(taught + sum(true) / len(rest), rel=1e-4)
 
     point = build.build_network(build.resolve(tiny), build_data.task_of(digits_data))
     with pytest.raises(UserError, match="Bayesian classifier"):

@@ -2,12 +2,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from surelabel import build, build_data
 from surelabel.average import Cosine, Equal, Moving, Rising
-from surelabel.config import Selection, Target, Teacher
+from surelabel.config import Head, Optimizer, Selection, Target, Teacher
+from surelabel.config import Paws as PawsSettings
 from surelabel.data.arrays import ArraySource, own_data_set
 from surelabel.errors import UserError
+from surelabel.heads import Bayesian
+from surelabel.lars import LARS
+from surelabel.methods.prior import PriorLoss
+from surelabel.select import Confidence, Uncertainty
 from surelabel.targets import Hard, Sharpen
 
 
@@ -24,6 +30,53 @@ def test_settings_take_the_place_of_the_methods_own(tiny):
     method = build.build_method(run)
     assert (method.select.threshold, method.target, method.weight, method.forward) == (0.5, Hard(), 3.0, "joint")
     assert build.build_method(replace(run, target=Target(0.7))).target == Sharpen(0.7)
+
+
+def test_every_setting_of_a_method_reaches_its_part(tiny):
+    by = {"start": 0.2, "warmup": 5, "window": 7, "statistic": "std", "inclusive": False, "previous": True}
+    head = Head(samples=9, sampling="weights", prior=0.3, kl="mean", kl_weight=3.0, kl_warmup=4)
+    run = replace(tiny, method="bam-uda", selection=Selection(quantile=0.6, **by), head=head, target=Target(twice=True))
+    method = build.build_method(run, 77)
+    assert method.select == Uncertainty(0.6, **by)
+    assert method.head == Bayesian(9, "weights", 0.3)
+    assert method.prior == PriorLoss("mean", 3.0, 4, 77)
+    assert method.sampled_temperature == method.target.temperature
+    sharp = replace(tiny, method="uda", selection=Selection(sharpened=True), target=Target(0.5))
+    assert build.build_method(sharp).select == Confidence(0.8, 0.5)
+    near = PawsSettings(temperature=0.3, smoothing=0.2, me_max=False)
+    method = build.build_method(replace(tiny, method="bam-paws", paws=near, head=head))
+    assert (method.temperature, method.smoothing, method.me_max, method.head.samples) == (0.3, 0.2, False, 9)
+
+
+def test_every_setting_of_the_optimizer_reaches_it(tiny, digits_data):
+    def made(method, **settings):
+        run = replace(tiny, method=method, optimizer=Optimizer(**settings), head=Head(lr=0.07))
+        return build.build_optimizers(build.build_network(run, build_data.task_of(digits_data)), run)
+
+    for nesterov in (False, True):
+        plain, adam = made("bam-uda", lr=0.3, momentum=0.8, nesterov=nesterov, weight_decay=0.02)
+        assert isinstance(adam, torch.optim.Adam)
+        assert adam.param_groups[0]["lr"] == 0.07
+        for group, decay in zip(plain.param_groups, (0.02, 0.0), strict=True):
+            found = {key: group[key] for key in ("lr", "momentum", "nesterov", "weight_decay")}
+            assert found == {"lr": 0.3, "momentum": 0.8, "nesterov": nesterov, "weight_decay": decay}
+    (lars,) = made("paws", lr=0.3, momentum=0.8, nesterov=False, trust=0.02, weight_decay=0.01)
+    assert isinstance(lars, LARS)
+    assert [(group["lr"], group["momentum"], group["trust"]) for group in lars.param_groups] == [
+        (0.3, 0.8, 0.02), (0.3, 0.8, 0.0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("buffers", ["copy", "average"])
+def test_running_statistics_are_averaged_where_that_is_asked_for(tiny, digits_data, buffers):
+    run = build.resolve(replace(tiny, average=replace(tiny.average, decay=0.5, warm=False, buffers=buffers)))
+    state = build.build_state(run, build.build_network(run, build_data.task_of(digits_data)), build.build_method(run))
+    norm = next(name for name, _ in state.network.named_buffers() if name.endswith("running_mean"))
+    for value in (0.0, 8.0):
+        state.network.get_buffer(norm).fill_(value)
+        state.average.update_parameters(state.network)
+    expected = {"copy": 8.0, "average": 4.0}[buffers]
+    assert torch.equal(state.evaluated.get_buffer(norm), torch.full_like(state.evaluated.get_buffer(norm), expected))
 
 
 @pytest.mark.parametrize(

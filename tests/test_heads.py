@@ -220,6 +220,15 @@ def test_mixed_precision_does_not_reach_the_deviations():
     assert torch.equal(plain.std, mixed.std)
 
 
+def test_mixed_precision_does_not_reach_the_probabilities_of_a_point_head():
+    torch.manual_seed(0)
+    features, head = torch.randn(9, 6), LinearHead(6, 4)
+    plain = head.predict(features, generator(0, "x"))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        mixed = head.predict(features, generator(0, "x"))
+    assert torch.equal(plain.probs, mixed.probs)
+
+
 @pytest.mark.parametrize("sampling", ["logits", "weights"])
 def test_expected_log_probabilities_are_the_mean_of_sampled_ones(sampling):
     head = bayesian(samples=9, sampling=sampling)

@@ -135,3 +135,11 @@ def test_half_precision_probabilities_are_accepted():
     probs, labels = predictions()
     exact = metrics.evaluation(probs, labels)
     assert metrics.evaluation(probs.bfloat16(), labels)["nll"] == pytest.approx(exact["nll"], rel=1e-2)
+
+
+@pytest.mark.parametrize(("known", "purity"), [(1, None), (2, None), (3, 1 / 3), (4, 1 / 4)])
+def test_purity_needs_the_labels_of_most_of_the_accepted(known, purity):
+    probs = torch.tensor([[0.9, 0.1]] * 4)
+    labels = torch.tensor([0, 1, 1, 1]).where(torch.arange(4) < known, -1)
+    found = metrics.selection_sums(probs, torch.ones(4, dtype=torch.bool), labels).figures()["purity"]
+    assert found == (None if purity is None else pytest.approx(purity))

@@ -37,6 +37,15 @@ def test_initial_weights_depend_on_the_seed_alone_and_leave_the_global_generator
     assert not torch.equal(first["head.weight"], other["head.weight"])
 
 
+def test_the_backbone_starts_with_the_same_weights_under_every_head():
+    """What makes the methods of a seed comparable."""
+    made = [
+        build.build_network(Run(method=method, network=RUN.network), TASK).backbone.state_dict()
+        for method in ("supervised", "fixmatch", "bam-fixmatch", "paws", "bam-paws+ema")
+    ]
+    assert all(torch.equal(first, weights[name]) for weights in made[1:] for name, first in made[0].items())
+
+
 def test_small_views_are_normalised_by_their_own_batch_and_move_no_running_statistics():
     network = build.build_network(RUN, TASK).train()
     alone, small_alone = copy.deepcopy(network), copy.deepcopy(network)

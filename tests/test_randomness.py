@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from surelabel import randomness
+from surelabel.data.splits import draw_labelled
 from surelabel.randomness import MOST_STORED, WINDOW, generator, sample_order, shuffled, uniforms
 
 
@@ -16,6 +17,13 @@ def test_draws_are_a_function_of_seed_purpose_and_step():
     assert np.array_equal(first, uniforms(1, "weak", 7, 5, 3))
     for other in [(2, "weak", 7), (1, "strong", 7), (1, "weak", 8)]:
         assert not np.array_equal(first, uniforms(*other, 5, 3))
+
+
+def test_draws_stay_what_they_were():
+    """Committed splits, and runs that were begun, rest on them."""
+    assert generator(1, "weak", 7).bit_generator.random_raw(2).tolist() == [2698701184526776367, 6320116171380333837]
+    drawn = draw_labelled(np.arange(100) % 10, 10, 20, seed=0)
+    assert drawn.tolist() == [3, 4, 5, 19, 26, 31, 32, 34, 37, 38, 39, 40, 50, 51, 83, 86, 87, 88, 92, 95]
 
 
 def test_keys_do_not_run_into_one_another():

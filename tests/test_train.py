@@ -1,4 +1,5 @@
 import json
+import math
 import re
 import time
 from dataclasses import replace
@@ -8,11 +9,11 @@ import pytest
 import torch
 
 from surelabel import build, build_data
-from surelabel.config import Average, Optimizer
+from surelabel.config import Average, Head, Optimizer
 from surelabel.errors import UserError
 from surelabel.fit import fit
 from surelabel.runfolder import RAW, RunFolder
-from surelabel.train import Health, Stopwatch
+from surelabel.train import Health, Stopwatch, advance
 from tests.conftest import digits
 
 
@@ -59,6 +60,54 @@ def test_purity_is_null_where_the_pools_labels_are_unknown_and_acceptance_stays(
     assert rows(fit(replace(tiny, method="supervised", out=tiny.out + "-supervised")))[-1]["purity"] is None
 
 
+@pytest.fixture
+def steps(monkeypatch):
+    """The learning rates and the losses of each step of a run."""
+    seen = []
+
+    def watched(method, model, state, *rest):
+        rates = [group["lr"] for optimizer in state.optimizers for group in optimizer.param_groups]
+        losses = advance(method, model, state, *rest)
+        seen.append((rates, losses))
+        return losses
+
+    monkeypatch.setattr("surelabel.train.advance", watched)
+    return seen
+
+
+def test_learning_rates_fall_as_the_schedule_says_the_heads_too(tiny, tmp_path, steps):
+    fit(replace(tiny, method="bam-uda", optimizer=Optimizer(lr=0.5), head=Head(lr=0.02)))
+    shares = [math.cos(7 * math.pi * k / (16 * 12)) for k in range(12)]
+    np.testing.assert_allclose([rates for rates, _ in steps], [[0.5 * s, 0.5 * s, 0.02 * s] for s in shares])
+
+    steps.clear()
+    rising = Optimizer(lr=0.5, schedule="warmup-cosine", warmup=4, start=0.2, end=0.1)
+    fit(replace(tiny, method="paws", optimizer=rising, out=str(tmp_path / "rising")))
+    shares = [0.2, 0.4, 0.6, 0.8] + [0.1 + 0.9 * (1 + math.cos(math.pi * k / 8)) / 2 for k in range(8)]
+    np.testing.assert_allclose([rates for rates, _ in steps], [[0.5 * s, 0.5 * s] for s in shares])
+
+
+def test_a_line_has_the_means_of_the_steps_since_the_line_before(tiny, steps):
+    lines = rows(fit(replace(tiny, method="uda", selection=replace(tiny.selection, threshold=0.12))))
+    accepted = []
+    for number, line in enumerate(lines):
+        own = [losses for _, losses in steps[4 * number : 4 * number + 4]]
+        assert line["labelled_loss"] == pytest.approx(np.mean([of.labelled.item() for of in own]), rel=1e-5)
+        assert line["unlabelled_loss"] == pytest.approx(np.mean([of.unlabelled.item() for of in own]), rel=1e-5)
+        confidence = torch.cat([of.prediction.probs.amax(dim=1) for of in own])
+        assert line["pool_confidence"] == pytest.approx(float(confidence.mean()), rel=1e-5)
+        assert line["acceptance"] == pytest.approx(float(torch.cat([of.mask for of in own]).float().mean()))
+        accepted.append(line["acceptance"])
+    assert len(set(accepted)) > 1  # else a sum from the start would do as well
+
+
+def test_the_elbo_of_a_run_divides_by_the_samples_of_its_pool(tiny, digits_data):
+    run = replace(tiny, method="bam-uda", steps=1)
+    (line,) = rows(fit(run))
+    network = build.build_network(build.resolve(run), build_data.task_of(digits_data))
+    assert line["prior_loss"] == pytest.approx(sum(part.sum().item() for part in network.head.kl()) / 1400, rel=1e-5)
+
+
 def test_timings_lie_beside_the_metrics(tiny):
     folder = fit(tiny)
     lines = [json.loads(line) for line in (folder.path / "timings.jsonl").read_text().splitlines()]
@@ -70,20 +119,27 @@ def test_timings_lie_beside_the_metrics(tiny):
 
 
 def test_what_a_gpu_has_still_to_do_at_the_end_of_a_lap_is_time_of_its_steps(monkeypatch):
-    """Launching a step takes no time; waiting for all of them does."""
-    monkeypatch.setattr(torch.accelerator, "synchronize", lambda: time.sleep(0.05))
+    """Launching a step takes little time; waiting for all of them takes more."""
+    clock = [0.0]
+
+    def wait(seconds):
+        clock[0] += seconds
+
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(torch.accelerator, "synchronize", lambda: wait(5))
     laps = {}
     for device in ("cpu", "cuda"):
         watch = Stopwatch(device)
         for _ in range(5):
             with watch.part("training"):
                 watch.steps += 1
+                wait(0.25)
         with watch.evaluation():
-            time.sleep(0.02)
+            wait(2)
         laps[device] = watch.lap()
-    assert laps["cpu"]["stepping"] < 0.05 <= laps["cuda"]["stepping"]
-    assert laps["cuda"]["training"] >= 0.05
-    assert all(0.02 <= lap["evaluation"] < 0.05 and lap["steps"] == 5 for lap in laps.values())
+    assert (laps["cpu"]["stepping"], laps["cuda"]["stepping"]) == (1.25, 6.25)
+    assert (laps["cpu"]["training"], laps["cuda"]["training"]) == (1.25, 6.25)
+    assert all(lap["evaluation"] == 2 and lap["steps"] == 5 for lap in laps.values())
 
 
 @pytest.mark.parametrize("look_every", [1, 3])
@@ -131,11 +187,16 @@ def test_a_run_that_diverges_stops_and_keeps_its_last_good_checkpoint(tiny):
 
 
 def test_evaluated_are_the_averaged_weights_with_the_raw_beside_them(tiny):
-    folder = fit(replace(tiny, average=Average(decay=1.0)))
+    every = replace(tiny.evaluation, samples=None)
+    folder = fit(replace(tiny, average=Average(decay=1.0), evaluation=every))
     averaged, raw = folder.weights(), folder.weights(RAW)
     assert not torch.equal(averaged["head.weight"], raw["head.weight"])
     result = json.loads((folder.path / "result.json").read_text())
     assert result["averaged"] != result["raw"]
+    last = rows(folder)[-1]
+    for name in ("accuracy", "ece", "nll", "brier"):
+        assert last[name] == pytest.approx(result["averaged"][name])
+        assert last[f"raw_{name}"] == pytest.approx(result["raw"][name])
     assert result["samples"] == 397
     assert sum(row["count"] for row in result["classes"]) == 397
 

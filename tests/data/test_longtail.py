@@ -54,6 +54,8 @@ def test_the_pool_is_the_same_in_every_run_and_its_images_are_those_of_the_whole
     numbers = first.train.images(every).reshape(-1, 4).view(np.uint32).ravel()
     assert len(set(numbers)) == len(every)
     assert (whole.train.labels[numbers] == first.train.labels).all()
+    rarest = np.flatnonzero(whole.train.labels == 9)
+    assert set(numbers[first.train.labels == 9]) != set(rarest[:5])  # drawn, not the first ones
     assert first.test is whole.test
     assert (first.classes, first.train.shape, first.name) == (whole.classes, whole.train.shape, "whole-lt10")
 

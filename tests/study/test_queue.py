@@ -1,10 +1,11 @@
 import multiprocessing
-import time
+import threading
 
 import pytest
 
 from surelabel.errors import UserError
 from surelabel.study.queue import Queue, open_storage
+from tests.conftest import PATIENCE
 
 RECORD = {"final": {"accuracy": 0.5}, "words": "µ ≤ 1"}
 KEYS = [f"run-{number}" for number in range(12)]
@@ -55,30 +56,57 @@ def test_a_released_run_waits_again_and_a_failed_one_until_it_is_asked_for(stora
 
 
 def test_a_run_whose_worker_is_gone_is_claimed_again_but_not_one_whose_worker_lives(storage):
-    queue = Queue(storage, lost_after=2)
+    queue = Queue(storage, lost_after=600)
     queue.add(["lives", "gone"])
     lives, gone = queue.claim(["lives"], {}), queue.claim(["gone"], {})
     with queue.alive(lives):
-        deadline = time.monotonic() + 20
-        while (again := Queue(storage, lost_after=2).claim(["lives", "gone"], {})) is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+        assert Queue(storage, lost_after=600).claim(["lives", "gone"], {}) is None
+        silence(storage, gone)
+        again = Queue(storage, lost_after=600).claim(["lives", "gone"], {})
         assert again.key == "gone"
         assert again.trial != gone.trial
-        # The worker was only slow: what it finished counts.
+        # The worker was only slow: that it failed is no matter any more, but what it finished counts.
+        queue.fail(gone, "the loss became nan")
+        assert queue.errors(["gone"]) == {}
         queue.finish(gone, RECORD)
     assert queue.counts(["lives", "gone"])["complete"] == ["gone"]
     assert queue.counts(["lives", "gone"])["running"] == ["lives"]
 
 
-def test_a_worker_that_waits_long_for_others_is_not_taken_for_dead_by_one_that_waits_less(storage, monkeypatch):
+def silence(storage, claim):
+    """Make the last sign of life of this claim's worker one of long ago."""
+    from sqlalchemy import text
+
+    with Queue(storage).storage.engine.begin() as connection:
+        found = connection.execute(
+            text("UPDATE trial_heartbeats SET heartbeat = '2000-01-01 00:00:00' WHERE trial_id = :number"),
+            {"number": claim.trial},
+        )
+    assert found.rowcount == 1
+
+
+def test_a_worker_gives_signs_of_life_as_often_as_the_least_patient_needs_and_after_a_failure_again(
+    storage, monkeypatch
+):
     monkeypatch.setattr("surelabel.study.queue.BEAT", 0.5)
-    patient, other = Queue(storage, lost_after=600), Queue(storage, lost_after=2)
-    patient.add(["a"])
-    with patient.alive(patient.claim(["a"], {})):
-        time.sleep(4)
-        assert other.claim(["a"], {}) is None
-    assert patient.counts(["a"])["running"] == ["a"]
+    queue = Queue(storage, lost_after=6000)
+    queue.add(["a"])
+    claim = queue.claim(["a"], {})
+    silence(storage, claim)
+    record, beats, enough = queue.storage.record_heartbeat, [], threading.Event()
+
+    def beat(trial):
+        beats.append(trial)
+        if len(beats) == 1:
+            raise OSError("the storage is out of reach")
+        record(trial)
+        enough.set()
+
+    monkeypatch.setattr(queue.storage, "record_heartbeat", beat)
+    with queue.alive(claim):
+        assert enough.wait(60)  # two signs, of which the first fails, take a second
+        assert Queue(storage, lost_after=600).claim(["a"], {}) is None
+    assert queue.counts(["a"])["running"] == ["a"]
 
 
 def test_what_is_finished_elsewhere_is_offered_once(storage):
@@ -108,7 +136,7 @@ def test_processes_that_add_and_claim_at_the_same_time_share_the_runs_out(storag
         worker.start()
     found = []
     while found.count(None) < 3:
-        found.append(taken.get(timeout=40))
+        found.append(taken.get(timeout=PATIENCE))
     for worker in workers:
         worker.join()
         assert worker.exitcode == 0

@@ -71,5 +71,10 @@ def test_equal_values_have_no_correlation_however_their_mean_rounds():
     assert np.isnan(pearson(np.stack([x, [1.0, 2.0, 4.0]]), np.stack([[1.0, 2.0, 3.0], y]))).all()
 
 
+def test_of_few_points_resamples_that_do_not_vary_are_left_out():
+    found = correlation(pearson, [(0.1, 0.4), (0.2, 0.3), (0.3, 0.35), (0.4, 0.1)])
+    assert -1 - 1e-9 <= found.low < found.value < found.high <= 1 + 1e-9
+
+
 def test_too_few_points_have_no_correlation():
     assert correlation(pearson, [(0, 1), (1, 2)]) is None
