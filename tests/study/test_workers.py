@@ -52,7 +52,7 @@ def part(monkeypatch):
 def study(tmp_path, out, options, log):
     """`surelabel study phc` of that part, as a process of its own."""
     (tmp_path / "program.py").write_text(PROGRAM)
-    command = [sys.executable, str(tmp_path / "program.py"), "--out", str(out), "--lost-after", "6", *options]
+    command = [sys.executable, str(tmp_path / "program.py"), "--out", str(out), "--lost-after", "12", *options]
     with log.open("w") as file:
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
         return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)

@@ -111,7 +111,7 @@ def _bam_settings(scale: str) -> list[Cell]:
     decides how many wrong pseudo-labels are learnt from.
     """
     cells = []
-    for place in ("cifar10-250",) if scale == "paper" else (SMALL, "cifar10-lt-100", "phc-10"):
+    for place in ("cifar10-250",) if scale == "paper" else (SMALL, "cifar10-2500", "cifar10-lt-100", "phc-10"):
         own = run_of("bam-fixmatch", place, scale)
         both: dict[str, dict[str, Any]] = {LONGER: {"steps": 3 * own.steps}}
         if own.views.strong == "strong":
