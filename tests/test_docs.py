@@ -96,8 +96,11 @@ NUMBERED = [
 def test_the_paper_map_has_all_that_the_paper_numbers(entry):
     rows = [row for row in ROWS if re.search(rf"(^|[,;] ){re.escape(entry)}([,;]|$)", row[0])]
     assert rows
-    assert all(len(row) == 5 and all(row) for row in rows)
-    assert entry.startswith("Eq") or any(row[4].startswith("`surelabel ") for row in rows)
+    for row in rows:
+        assert len(row) == 5
+        assert row[2].startswith("`surelabel.")
+        assert row[3].startswith("`tests/")
+    assert any(row[4].startswith("`surelabel ") for row in rows)
 
 
 def test_every_command_in_the_paper_map_exists_and_every_study_is_in_it():

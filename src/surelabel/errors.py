@@ -1,4 +1,4 @@
-"""The one exception that means "the user can mend this", and the hints for a mistyped word and a missing package."""
+"""The one exception that means "the user can mend this"; hints for a mistyped word and for a missing package."""
 
 import difflib
 from collections.abc import Iterable, Iterator
@@ -11,6 +11,11 @@ class UserError(Exception):
     The message says what is wrong, where, and what to do about it. The command line prints it without a traceback
     and exits with code 2.
     """
+
+
+def words_of(error: Exception) -> str:
+    """What an error says; of one that is no `UserError` also what it is."""
+    return str(error) if isinstance(error, UserError) else repr(error)
 
 
 def closest(word: str, words: Iterable[str]) -> str:

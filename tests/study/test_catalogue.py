@@ -51,6 +51,13 @@ def test_rows_that_are_compared_stand_side_by_side_at_some_scale(name):
             places[scale, cell.column].add(cell.row)
     for pair in STUDIES[name].pairs:
         assert any(rows >= set(pair) for rows in places.values()), pair
+    assert all(STUDIES[name].base in (None, *rows) for rows in places.values())
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if STUDIES[name].settings])
+def test_a_study_of_settings_compares_every_row_with_another(name):
+    rows = [cell.row for cell in cells_of(name, "laptop")]
+    assert set(rows) <= {row for pair in STUDIES[name].compared(rows) for row in pair}
 
 
 @pytest.mark.parametrize("scale", SCALES)

@@ -73,6 +73,42 @@ def test_a_run_whose_worker_is_gone_is_claimed_again_but_not_one_whose_worker_li
     assert queue.counts(["lives", "gone"])["running"] == ["lives"]
 
 
+def test_a_run_of_another_study_whose_worker_is_gone_waits_again_and_has_no_error(storage):
+    queue = Queue(storage, lost_after=600)
+    queue.add(["ours", "theirs"])
+    silence(storage, queue.claim(["theirs"], {}))
+    assert queue.claim(["ours"], {}).key == "ours"
+    assert queue.errors(["theirs"]) == {}
+    assert queue.counts(["theirs"])["waiting"] == ["theirs"]
+
+
+@pytest.mark.parametrize("method", ["claim", "finish"])
+def test_a_storage_out_of_reach_is_asked_again(storage, method, monkeypatch):
+    from sqlalchemy.exc import OperationalError
+
+    monkeypatch.setattr("surelabel.study.queue.PAUSES", (0, 0))
+    queue = Queue(storage)
+    queue.add(["a"])
+    set_state, failures = queue.storage.set_trial_state_values, [2]
+
+    def unreachable(*given):
+        if failures[0]:
+            failures[0] -= 1
+            raise OperationalError("the server is starting up", None, OSError())
+        return set_state(*given)
+
+    if method == "claim":
+        monkeypatch.setattr(queue.storage, "set_trial_state_values", unreachable)
+    claim = queue.claim(["a"], {})
+    monkeypatch.setattr(queue.storage, "set_trial_state_values", unreachable)
+    queue.finish(claim, RECORD)
+    assert queue.records(["a"]) == {"a": RECORD}
+    failures[0] = 3
+    queue.add(["b"])
+    with pytest.raises(OperationalError):
+        queue.claim(["b"], {})
+
+
 def silence(storage, claim):
     """Make the last sign of life of this claim's worker one of long ago."""
     from sqlalchemy import text

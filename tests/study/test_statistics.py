@@ -9,7 +9,7 @@ from scipy import stats
 from surelabel.study.statistics import correlation, difference, interval, mean, pearson, spearman
 
 VALUES = [0.61, 0.66, 0.64, 0.71]
-numbers = st.lists(st.integers(-20, 20).map(float), min_size=3, max_size=12)
+numbers = st.lists(st.integers(-20, 20).map(float), min_size=5, max_size=12)
 
 
 def test_a_mean_has_its_standard_error_and_no_value_a_dash():
@@ -72,9 +72,9 @@ def test_equal_values_have_no_correlation_however_their_mean_rounds():
 
 
 def test_of_few_points_resamples_that_do_not_vary_are_left_out():
-    found = correlation(pearson, [(0.1, 0.4), (0.2, 0.3), (0.3, 0.35), (0.4, 0.1)])
+    found = correlation(pearson, [(0.1, 0.4), (0.2, 0.3), (0.3, 0.35), (0.4, 0.1), (0.4, 0.2)])
     assert -1 - 1e-9 <= found.low < found.value < found.high <= 1 + 1e-9
 
 
 def test_too_few_points_have_no_correlation():
-    assert correlation(pearson, [(0, 1), (1, 2)]) is None
+    assert correlation(pearson, [(0, 1), (1, 2), (2, 1), (3, 4)]) is None

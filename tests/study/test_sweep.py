@@ -3,6 +3,7 @@ import pytest
 
 from surelabel.cli import main
 from surelabel.config import Run
+from surelabel.errors import UserError
 from surelabel.fit_options import split
 from surelabel.study.space import read_space
 from surelabel.study.sweep import _sampler, where
@@ -46,18 +47,50 @@ def test_what_falls_behind_is_stopped(tmp_path, capsys, monkeypatch):
     assert (tmp_path / "sweep-0" / "result.json").exists()
 
 
-def test_a_trial_that_fails_is_told_and_the_sweep_goes_on(tmp_path, capsys, monkeypatch):
+def test_the_median_pruner_stops_what_is_worse_than_half_of_the_others(tmp_path, capsys, monkeypatch):
+    """Five trials first set the standard; the sixth is worse at every step, the seventh better."""
     from surelabel import fit
-    from surelabel.errors import UserError
+    from surelabel.study import results
+
+    ends = iter([0.5, 0.6, 0.7, 0.8, 0.9, 0.1, 0.95])
+
+    def made_up(run, console, watch):
+        accuracy = next(ends)
+        monkeypatch.setattr(results, "record_of", lambda folder: {"final": {"accuracy": accuracy}})
+        for step in (2, 4):
+            watch({"accuracy": accuracy * step / 4, "step": step})
+
+    monkeypatch.setattr(fit, "fit", made_up)
+    command = ["sweep", "--trials", "7", "--space", "optimizer.lr=log:0.003:0.3", "--folder", str(tmp_path), *TINY]
+    assert main(command) == 0
+    said = capsys.readouterr().out
+    assert [line.split()[1:3] for line in said.splitlines() if line.startswith("trial ")] == [
+        [f"{number}:", "pruned" if number == 5 else "complete"] for number in range(7)
+    ]
+    assert "Best of 6 complete trials: accuracy 0.9500" in said
+
+
+def test_a_sweep_can_tune_the_calibration_and_takes_the_least(tmp_path, capsys):
+    command = ["sweep", "--trials", "2", "--space", "optimizer.lr=log:0.003:0.3", "--folder", str(tmp_path), *TINY]
+    assert main([*command, "--objective", "ece", "--pruner", "hyperband", "--sampler", "random"]) == 0
+    said = capsys.readouterr().out
+    values = [float(line.split()[3]) for line in said.splitlines() if line.startswith("trial ") and "complete" in line]
+    assert f"ece {min(values):.4f} on 20%" in said
+
+
+@pytest.mark.parametrize("kind", [UserError, RuntimeError])
+def test_a_trial_that_fails_is_told_and_the_sweep_goes_on(tmp_path, capsys, monkeypatch, kind):
+    from surelabel import fit
 
     def broken(run, console, watch):
-        raise UserError("the loss became nan at step 3")
+        raise kind("the loss became nan at step 3")
 
     monkeypatch.setattr(fit, "fit", broken)
     command = ["sweep", "--trials", "2", "--space", "optimizer.lr=log:0.003:0.3", "--folder", str(tmp_path), *TINY]
     assert main(command) == 2
     said = capsys.readouterr()
-    assert said.out.count("(the loss became nan at step 3)") == 2
+    assert said.out.count("the loss became nan at step 3") == 2
+    assert "Traceback" in (tmp_path / "sweep-0.log").read_text()
     assert "no trial came to its end" in said.err
 
 

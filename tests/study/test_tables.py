@@ -10,9 +10,18 @@ from scipy import stats
 
 from surelabel.recipes import recipe
 from surelabel.study import figures, page
-from surelabel.study.layout import fill, lay_out
+from surelabel.study.layout import lay_out
 from surelabel.study.plan import Cell, Job, Printed, Study, changed, job_key
-from surelabel.study.tables import Table, correlation_table, cost_table, group_table, main_table, pair_table, reached
+from surelabel.study.tables import (
+    Table,
+    correlation_table,
+    cost_table,
+    detail_table,
+    group_table,
+    main_table,
+    pair_table,
+    reached,
+)
 
 ACCURACY = {"FM": [0.60, 0.66, 0.63], "BAM-UDA": [0.64, 0.65, 0.69]}
 ECE = {"FM": [0.30, 0.25, 0.20], "BAM-UDA": [0.20, 0.27, 0.10]}
@@ -87,16 +96,41 @@ def test_seeds_with_other_labelled_samples_are_not_compared(study, records):
     assert pair_table(study, lay_out(study, study.cells("laptop"), changed_split)) is None
 
 
-def test_the_most_accurate_choice_is_shown_among_those_with_most_seeds():
+def test_the_most_accurate_choice_is_shown_once_all_have_the_seeds_that_are_asked_for():
     run = RUNS["FM"]
     slow = changed(run, {"optimizer.lr": 0.001})
     cell = Cell("FM", "LT", (("quick", Job(run)), ("slow", Job(slow))), 2)
+    study = Study("made-up", "what", "Table 0")
     known = {job_key(Job(run).seeded(seed)): record(seed, 0.5, 0.1) for seed in (0, 1)}
     known |= {job_key(Job(slow).seeded(0)): record(0, 0.9, 0.1)}
-    assert fill(cell, known, 2).choice == "quick, others not run as often"
+
+    def found():
+        return lay_out(study, [cell], known).cells["FM", "LT"]
+
+    assert found().choice == "quick, others not run as often"
     known |= {job_key(Job(slow).seeded(1)): record(1, 0.2, 0.1)}
-    found = fill(cell, known, 2)
-    assert (found.choice, [held["final"]["accuracy"] for held in found.records.values()]) == ("slow", [0.9, 0.2])
+    assert found().choice == "slow"
+    assert [held["final"]["accuracy"] for held in found().records.values()] == [0.9, 0.2]
+    # More seeds of one choice, which another study asked for, do not decide, however good they are.
+    known |= {job_key(Job(run).seeded(seed)): record(seed, 0.99, 0.1) for seed in (2, 3, 4)}
+    assert found().choice == "slow"
+    assert len(found().records) == 2
+
+
+def test_choices_of_which_none_has_the_seeds_that_are_asked_for_are_compared_on_those_that_they_share():
+    run = RUNS["FM"]
+    slow = changed(run, {"optimizer.lr": 0.001})
+    cell = Cell("FM", "LT", (("quick", Job(run)), ("slow", Job(slow))), 3)
+    quick = {0: 0.5, 1: 0.9}  # seed 1 is an easy one, seed 2 a hard one
+    known = {job_key(Job(run).seeded(seed)): record(seed, value, 0.1) for seed, value in quick.items()}
+    known |= {job_key(Job(slow).seeded(seed)): record(seed, value, 0.1) for seed, value in {0: 0.6, 2: 0.2}.items()}
+    found = lay_out(Study("made-up", "what", "Table 0"), [cell], known).cells["FM", "LT"]
+    assert found.choice == "slow, others not run as often"
+
+
+def test_a_record_with_a_large_seed_is_one_seed_more(study, records):
+    many = records | {job_key(Job(RUNS["FM"]).seeded(10**12)): record(10**12, 0.6, 0.2)}
+    assert len(lay_out(study, study.cells("laptop"), many).cells["FM", "LT"].records) == 4
 
 
 def test_groups_and_cost(study, layout):
@@ -164,7 +198,7 @@ def test_differences_are_of_the_choice_that_was_set_beforehand_not_of_the_one_th
 
 def test_correlations_are_over_settings_not_runs():
     cells, known, points = [], {}, []
-    for number, threshold in enumerate((0.5, 0.7, 0.8, 0.9)):
+    for number, threshold in enumerate((0.5, 0.6, 0.7, 0.8, 0.9)):
         job = Job(changed(RUNS["FM"], {"selection.threshold": threshold}))
         cells.append(Cell(str(threshold), "LT", (("", job),), 2))
         values = [(0.5 + number / 10 + seed / 100, 0.3 - number**2 / 100 + seed / 50) for seed in (0, 1)]
@@ -174,22 +208,22 @@ def test_correlations_are_over_settings_not_runs():
     made = lay_out(study, cells, known)
     (row,) = correlation_table(made).rows
     accuracy, ece = np.transpose(points)
-    assert row[:3] == ["LT", "4", "2"]
+    assert row[:3] == ["LT", "5", "2"]
     assert row[3].startswith(f"{stats.pearsonr(accuracy, ece).statistic:+.2f} [")
     assert row[4].startswith(f"{stats.spearmanr(accuracy, ece).statistic:+.2f} [")
     assert figures.draw(study, made) is not None
-    assert correlation_table(lay_out(study, cells[:2], known)) is None
+    assert correlation_table(lay_out(study, cells[:4], known)) is None
 
 
 def test_a_seed_that_only_some_settings_have_does_not_correlate_them():
     cells, known = [], {}
-    for number, threshold in enumerate((0.5, 0.7, 0.8, 0.9)):
+    for number, threshold in enumerate((0.5, 0.6, 0.7, 0.8, 0.9)):
         job = Job(changed(RUNS["FM"], {"selection.threshold": threshold}))
         cells.append(Cell(str(threshold), "LT", (("", job),), 2))
         known[job_key(job.seeded(0))] = record(0, 0.5 + number / 10, 0.3)
         if number < 2:  # a seed on which all do worse, in both figures
             known[job_key(job.seeded(1))] = record(1, 0.1, 0.9)
-    made = lay_out(Study("sweep", "what", "Figure 0", lambda scale: cells), cells, known)
+    made = lay_out(Study("sweep", "what", "Figure 0", lambda scale: cells, settings=True), cells, known)
     assert made.shared_seeds("LT") == [0]
     assert correlation_table(made) is None  # of seed 0 the ECE does not vary
 
@@ -204,12 +238,31 @@ def test_where_cells_have_different_numbers_of_seeds_the_numbers_are_shown_and_e
     assert not any("(" in row[1] for row in asked)
 
 
-def test_settings_of_one_method_are_shown_over_the_seeds_that_all_have(study, records):
-    one_more = records | {job_key(Job(RUNS["FM"]).seeded(3)): record(3, 0.63, 0.25)}
-    table = main_table(replace(study, settings=True), lay_out(study, study.cells("laptop"), one_more))
+def test_settings_of_one_method_are_shown_over_the_seeds_that_all_have_but_compared_over_those_of_both(study, records):
+    one_more = records | {
+        job_key(Job(run).seeded(3)): record(3, 0.99, 0.25) for run in RUNS.values()
+    }  # fmt: skip
+    third = changed(RUNS["FM"], {"optimizer.lr": 0.001})
+    cells = [*study.cells("laptop"), Cell("slow", "LT", (("", Job(third)),), 3)]
+    one_more |= {job_key(Job(third).seeded(seed)): record(seed, 0.5, 0.1) for seed in range(3)}
+    settings = replace(study, settings=True, shows="curves", pairs=(), base="FM")
+    made = lay_out(settings, cells, one_more)
+    table = main_table(settings, made)
     assert table.headings[1] == "LT (3 seeds)"
     assert table.rows[0][1].startswith(f"{np.mean(ACCURACY['FM']):.1%} ± ")
     assert "all rows have" in table.caption
+    assert [row[2] for row in detail_table(settings, made).rows] == ["3"] * 3
+    legend = figures.draw(settings, made).axes[0].get_legend()
+    assert [line.get_text() for line in legend.get_texts()] == ["FM (3)", "BAM-UDA (3)", "slow (3)"]
+    assert [row[1:3] for row in pair_table(settings, made).rows] == [["BAM-UDA − FM", "4"], ["slow − FM", "3"]]
+
+
+def test_settings_that_share_no_seed_are_shown_with_how_many_each_has(study, records):
+    kept = [Job(RUNS["FM"]).seeded(0), Job(RUNS["BAM-UDA"]).seeded(1), Job(RUNS["BAM-UDA"]).seeded(2)]
+    apart = {job_key(job): records[job_key(job)] for job in kept}
+    table = main_table(replace(study, settings=True), lay_out(replace(study, settings=True), study.cells(""), apart))
+    assert table.headings[1] == "LT"
+    assert [row[1][-4:] for row in table.rows] == [" (1)", " (2)"]
 
 
 @pytest.mark.parametrize("kind", ["groups", "curves", "cost", "correlation"])

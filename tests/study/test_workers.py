@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -92,7 +93,7 @@ def test_three_workers_share_a_study_and_what_a_killed_one_began_is_resumed(stor
     assert all(record["speed"] > 0 for record in records)
     assert len(set(keys)) == len(keys) == RUNS
     assert said.count("Begun: ") == RUNS + 1
-    assert sum(line.startswith("[") for line in said.splitlines()) == RUNS
+    assert len(re.findall(rf"^\[\d/{RUNS}\] .*; about \d+ .*left$", said, re.MULTILINE)) == RUNS
     states = [trial.state.name for trial in Queue(storage).study.trials]
     assert (states.count("COMPLETE"), states.count("FAIL")) == (RUNS, 1)
     resumed = [path for path in (out / "runs" / "study").glob("*.log") if "Going on from step" in path.read_text()]
@@ -191,6 +192,14 @@ def test_a_run_that_fails_by_anything_does_not_block_the_others(tmp_path, tiny_o
     logs = list((tmp_path / "runs" / "study").glob("*.log"))
     assert len(logs) == RUNS
     assert all("Traceback" in log.read_text() for log in logs)
+
+
+def test_a_result_that_cannot_be_written_does_not_end_the_worker(tmp_path, tiny_options, capsys, monkeypatch):
+    def full(record, folder, name):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(results, "write", full)
+    said_of_failures("No space left on device", tmp_path, [*tiny_options[2:], "--set", "steps=4"], capsys)
 
 
 def test_what_is_no_error_ends_the_worker_and_gives_its_run_back(tiny, tmp_path, monkeypatch):

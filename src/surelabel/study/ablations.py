@@ -10,7 +10,6 @@ from surelabel.study.plan import Cell, Printed, Study
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 QUANTILES = (0.95, 0.7, 0.5, 0.3)
-SAMPLES, TEMPERATURES = ("2", "5", "10", "50"), ("0.4", "0.8", "0.9", "1.0")
 LONGER, STRONG = "3 × the steps", "labels in strong views"
 PAWS_EPOCHS = 600  # of the paper's runs on CIFAR, of which its numbers of epochs are parts
 
@@ -48,12 +47,12 @@ def _sigma(scale: str) -> list[Cell]:
 
 
 def _temperature(scale: str) -> list[Cell]:
-    rows = {t: {"target.temperature": float(t)} for t in TEMPERATURES}
+    rows = {t: {"target.temperature": float(t)} for t in ("0.4", "0.8", "0.9", "1.0")}
     return _rows("bam-uda", rows, printed.TABLE_8, "cifar100-400", scale)
 
 
 def _samples(scale: str) -> list[Cell]:
-    rows = {m: {"head.samples": int(m)} for m in SAMPLES}
+    rows = {m: {"head.samples": int(m)} for m in ("2", "5", "10", "50")}
     return _rows("bam-uda", rows, printed.TABLE_9, "cifar100-400", scale)
 
 
@@ -138,20 +137,23 @@ _STUDIES = (
     Study(
         "sigma-ablation", "the Bayesian head for averaging alone, without its uncertainty",
         "Table 7 (tab:buda_sigma)", _sigma,
-        pairs=(("BAM-UDA, no σ² (t = 0.9)", "BAM-UDA (t = 0.9)"), ("UDA (t = 0.4)", "BAM-UDA (t = 0.9)")),
+        pairs=(("UDA (t = 0.4)", "BAM-UDA, no σ² (t = 0.4)"), ("BAM-UDA, no σ² (t = 0.9)", "BAM-UDA (t = 0.9)"),
+               ("UDA (t = 0.4)", "BAM-UDA (t = 0.9)")),
     ),
     Study("temperature", "BAM-UDA's sharpening t", "Table 8 (stab:uda_temp)", _temperature, heading="t",
-          pairs=tuple(("0.9", t) for t in TEMPERATURES if t != "0.9")),
+          base="0.9"),
     Study("samples", "how many predictions BAM-UDA averages, M", "Table 9 (stab:uda_bayes_sam)", _samples, heading="M",
-          pairs=tuple(("50", m) for m in SAMPLES if m != "50")),
+          base="50"),
     Study("momentum", "how γ of PAWS+EMA rises: over W of 600 epochs, up to γ", "Table 10 (stab:paws_ablate_momsch)",
-          _momentum, heading="warm-up", note=f"Epochs are parts of a run: W of {PAWS_EPOCHS}."),
+          _momentum, heading="warm-up", base="W = 50, γ = 0.996",
+          note=f"Epochs are parts of a run: W of {PAWS_EPOCHS}."),
     Study("swa-onset", "when SWA should begin", "Figure 6 (sfig:paws_ablate_swa)", _swa_onset, shows="curves",
-          note=f"Epochs are parts of a run: of {PAWS_EPOCHS}."),
+          base="PAWS", note=f"Epochs are parts of a run: of {PAWS_EPOCHS}."),
     Study("threshold-sweep", "FixMatch's threshold τ: do accuracy and calibration go together?",
-          "Figure 1a (fig:combined_emp)", _threshold_sweep, heading="τ", shows="correlation"),
+          "Figure 1a (fig:combined_emp)", _threshold_sweep, heading="τ", shows="correlation", base="0.95"),
     Study("paws-sweep", "PAWS's temperature, sharpening, me-max, label smoothing: accuracy against calibration",
-          "Figure 1b (fig:combined_emp)", _paws_sweep, heading="setting", shows="correlation"),
+          "Figure 1b (fig:combined_emp)", _paws_sweep, heading="setting", shows="correlation",
+          base="τ = 0.1, t = 0.25"),
     Study("bam-settings", "what BAM-FixMatch gains or loses by each of its settings", "not in the paper", _bam_settings,
           pairs=(("FM", "BAM-FM"), *((f"FM, {name}", f"BAM-FM, {name}") for name in (LONGER, STRONG)),
                  *(("FM", f"FM, {name}") for name in (LONGER, STRONG)),

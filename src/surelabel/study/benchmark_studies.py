@@ -98,7 +98,7 @@ STUDIES = (
         "Table 1 (tab:fm_main_results)", _table_1,
         pairs=(*PAIRS, ("BAM-FM", "BAM-UDA"), ("supervised, strong views", "BAM-UDA"), *AVERAGES),
         rows=tuple(method_title(method) for method in TABLE_1_ROWS),
-        note="BAM-PAWS: the better of two warm-ups T of the KL term, by accuracy on the test set, as in the paper; "
+        note="BAM-PAWS: of two warm-ups T of the KL term, as in the paper, the better one by accuracy on the test set; "
         "its differences from PAWS are with T = 50 epochs, set beforehand. "
         "supervised: the same labels and nothing else, in weak or strong views, which the paper's table does not have.",
     ),
@@ -116,7 +116,7 @@ STUDIES = (
     Study(
         "phc", "photonic crystals, classified by their band gaps",
         "Table 4 (tab:phc_results)", _phc, pairs=(("FM", "BAM-UDA"),),
-        note="Of the learning rates the best on the test set is shown, as in the paper.",
+        note="Of two learning rates, as in the paper, the better one by accuracy on the test set is shown.",
     ),
     Study(
         "fm-ema", "FixMatch with an averaged teacher, against its Bayesian version",

@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
     if options.list:
         from surelabel.study.listing import listing
 
-        print(listing(options.scale, results.read_all(Path(options.out) / "results" / "runs")))
+        _show(listing(options.scale, results.read_all(Path(options.out) / "results" / "runs")))
         return 0
     if options.name is None:
         raise UserError("name a study, such as table1; `surelabel study --list` explains them all")

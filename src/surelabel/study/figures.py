@@ -103,7 +103,7 @@ def _scatter(layout: Layout) -> "Figure":
             ece, accuracy = (np.array(cell.figures("final", key), dtype=np.float64) for key in ("ece", "accuracy"))
             place.scatter(ece, 100 * accuracy, s=8, color=COLOURS[0], alpha=0.25, linewidths=0)
             if seeds:
-                at = cell.of(seeds).mean("ece"), 100 * cell.of(seeds).mean("accuracy")
+                at = cell.mean("ece"), 100 * cell.mean("accuracy")
                 place.scatter(*at, s=28, color=COLOURS[1], zorder=3)
                 place.annotate(row, at, xytext=(4, 3), textcoords="offset points", fontsize=7)
         place.set(xlabel="ECE", ylabel="test accuracy, %", title=column)

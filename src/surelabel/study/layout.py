@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from statistics import fmean
 
 from surelabel.study.plan import Cell, Study, job_key
@@ -25,8 +26,9 @@ class Filled:
         return [figure(record, part, key) for _, record in sorted(self.records.items())]
 
     def of(self, seeds: Iterable[int]) -> "Filled":
-        """With these seeds alone."""
-        return replace(self, records={seed: self.records[seed] for seed in seeds})
+        """With these seeds alone; a difference is still taken over all that both of its cells have."""
+        kept = {seed: self.records[seed] for seed in seeds}
+        return replace(self, records=kept, compared=self.records if self.compared is None else self.compared)
 
     def mean(self, key: str) -> float:
         """Of a final figure over the seeds."""
@@ -61,30 +63,43 @@ def lay_out(study: Study, cells: Sequence[Cell], records: Mapping[str, Record], 
 
     A run that another study made with more seeds counts here too: two tables must not differ in what they both show.
     """
-    known = 1 + max((record["seed"] for record in records.values()), default=-1)
+    known = sorted({record["seed"] for record in records.values()}) if seeds is None else range(seeds)
     rows = [row for row in study.rows if any(cell.row == row for cell in cells)]
     rows += [row for row in dict.fromkeys(cell.row for cell in cells) if row not in rows]
-    filled = {(cell.row, cell.column): fill(cell, records, seeds or max(cell.seeds, known)) for cell in cells}
-    return Layout(rows, list(dict.fromkeys(cell.column for cell in cells)), filled)
+    filled = {(cell.row, cell.column): fill(cell, records, known, seeds or cell.seeds) for cell in cells}
+    layout = Layout(rows, list(dict.fromkeys(cell.column for cell in cells)), filled)
+    return _on_shared_seeds(layout) if study.settings else layout
 
 
-def fill(cell: Cell, records: Mapping[str, Record], seeds: int) -> Filled:
-    """The cell with the records of its most accurate choice, among those that have most seeds."""
-    found = []
-    for name, job in cell.choices:
-        by_seed = {seed: job_key(job.seeded(seed)) for seed in range(seeds)}
-        found.append((name, {seed: records[key] for seed, key in by_seed.items() if key in records}))
-    most = max(len(held) for _, held in found)
-    fair = [(name, held) for name, held in found if len(held) == most]
+def fill(cell: Cell, records: Mapping[str, Record], known: Iterable[int], asked: int) -> Filled:
+    """The cell with its records of these seeds: of several choices those of the most accurate one.
+
+    Choices are compared on the seeds that all of them have, once all have those that the study asks for, the first
+    `asked`; until then only those are compared that were run most often.
+    """
+    found: dict[str, dict[int, Record]] = {name: {} for name, _ in cell.choices}
+    for (name, job), seed in product(cell.choices, known):
+        if record := records.get(job_key(job.seeded(seed))):
+            found[name][seed] = record
+    most = max(map(len, found.values()))
     if not most:
         return Filled(cell, {})
-    name, held = max(fair, key=lambda choice: fmean(record["final"]["accuracy"] for record in choice[1].values()))
-    compared = None if cell.compared is None else dict(found)[cell.compared]
-    if len(cell.choices) == 1:
-        name = ""
-    elif len(fair) < len(found):
-        name += ", others not run as often"
-    return Filled(cell, held, name, compared)
+    decided = all(held.keys() >= set(range(asked)) for held in found.values())
+    fair = [name for name, held in found.items() if decided or len(held) == most]
+    shared = set.intersection(*(set(found[name]) for name in fair))
+    best = max(fair, key=lambda name: fmean(found[name][seed]["final"]["accuracy"] for seed in shared or found[name]))
+    named = "" if len(found) == 1 else best if decided else f"{best}, others not run as often"
+    return Filled(cell, found[best], named, None if cell.compared is None else found[cell.compared])
+
+
+def _on_shared_seeds(layout: Layout) -> Layout:
+    """Each column on the seeds that its cells share, if there are any."""
+    seeds = {column: layout.shared_seeds(column) for column in layout.columns}
+    cells = {
+        (row, column): cell.of(seeds[column]) if cell.records and seeds[column] else cell
+        for (row, column), cell in layout.cells.items()
+    }
+    return replace(layout, cells=cells)
 
 
 def common(one: Filled, two: Filled) -> list[tuple[Record, Record]]:

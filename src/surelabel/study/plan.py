@@ -67,7 +67,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Study:
-    """One table or figure. `place` is where the paper has it; `pairs` are rows that are compared seed by seed.
+    """One table or figure. `place` is where the paper has it.
+
+    `pairs` are rows that are compared seed by seed, the second with the first; every row is with `base`.
 
     `shows` is what there is beside its table: "curves" through training; the "correlation" of accuracy with ECE, points
     and coefficients; "groups" of classes by frequency, bars and a table; or "cost", curves and a table.
@@ -79,10 +81,16 @@ class Study:
     cells: Callable[[str], list[Cell]] = lambda scale: []
     heading: str = "method"
     pairs: tuple[tuple[str, str], ...] = ()
+    base: str | None = None
     rows: tuple[str, ...] = ()  # in the order of the table, where the runs come in another
     shows: Literal["curves", "correlation", "groups", "cost"] | None = None
     note: str = ""
     settings: bool = False  # rows are settings of one method, to compare on the same seeds
+
+    def compared(self, rows: Iterable[str]) -> list[tuple[str, str]]:
+        """The pairs, those with `base` among these rows included."""
+        others = [] if self.base is None else [(self.base, row) for row in rows if row != self.base]
+        return [*self.pairs, *others]
 
 
 def jobs_of(cells: Iterable[Cell], seeds: int | None = None) -> list[Job]:

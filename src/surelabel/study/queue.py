@@ -6,12 +6,14 @@ transaction in SQLite, and two workers could take it together. Everything is sto
 """
 
 import threading
+import time
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from filelock import FileLock
 
@@ -24,7 +26,32 @@ if TYPE_CHECKING:
 NAME = "surelabel runs"
 LOST_AFTER = 180  # seconds without a sign of life from a worker
 BEAT = 30  # seconds at most between two signs of life, however long others would wait for them
+PAUSES = (1, 5, 30, 120)  # seconds, before a storage that is out of reach is asked again
 LOCK_NUMBER = 7_236_511  # any number, the same everywhere, for PostgreSQL's advisory lock
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def patient(ask: Callable[Concatenate["Queue", P], T]) -> Callable[Concatenate["Queue", P], T]:
+    """Ask again for a while: a server that is started anew must not end the workers of a cluster."""
+
+    @wraps(ask)
+    def asked(queue: "Queue", /, *given: P.args, **named: P.kwargs) -> T:
+        import optuna
+        import psycopg
+        from sqlalchemy.exc import OperationalError
+
+        for pause in PAUSES:
+            try:
+                return ask(queue, *given, **named)
+            except (OperationalError, psycopg.OperationalError, optuna.exceptions.StorageInternalError):
+                queue.storage.remove_session()
+                time.sleep(pause)
+        return ask(queue, *given, **named)
+
+    return asked
 
 
 @dataclass(frozen=True)
@@ -66,10 +93,11 @@ class Queue:
                 if key not in known or known[key].state == self.states.FAIL:
                     self._add(key, self.states.WAITING)
 
+    @patient
     def claim(self, keys: Sequence[str], after: Mapping[str, str]) -> Claim | None:
         """The first of these runs that waits, and whose predecessor, if it has one, is complete."""
         with alone(self.url):
-            self._revive(keys)
+            self._revive()
             known = self._by_key()
             for key in keys:
                 if key not in known or known[key].state != self.states.WAITING:
@@ -83,6 +111,7 @@ class Queue:
                 return Claim(key, trial)
         return None
 
+    @patient
     def finish(self, claim: Claim, record: Record) -> None:
         """The run is complete, even if its worker was taken for dead meanwhile."""
         import optuna
@@ -94,6 +123,7 @@ class Queue:
         except optuna.exceptions.UpdateFinishedTrialError:
             self.offer({claim.key: record})
 
+    @patient
     def fail(self, claim: Claim, error: str | None) -> None:
         """The run cannot be done: with an error, no worker tries again until it is asked for anew."""
         import optuna
@@ -110,6 +140,7 @@ class Queue:
         self.fail(claim, None)
         self.add([claim.key])
 
+    @patient
     def records(self, keys: Collection[str]) -> dict[str, Record]:
         """Of the complete runs among these."""
         return {
@@ -118,6 +149,7 @@ class Queue:
             if key in keys and trial.state == self.states.COMPLETE
         }
 
+    @patient
     def counts(self, keys: Collection[str]) -> dict[str, list[str]]:
         """The keys that are waiting, running, complete and failed."""
         found: dict[str, list[str]] = {name: [] for name in ("waiting", "running", "complete", "fail")}
@@ -127,9 +159,10 @@ class Queue:
         return found
 
     def errors(self, keys: Collection[str]) -> dict[str, str]:
-        """Why the failed ones failed."""
+        """Why the failed ones failed; one whose worker is gone waits for another, whoever sees that first."""
         known = self._by_key()
-        return {key: str(known[key].user_attrs.get("error")) for key in self.counts(keys)["fail"]}
+        failed = {key: known[key].user_attrs for key in self.counts(keys)["fail"]}
+        return {key: str(told["error"]) for key, told in failed.items() if "error" in told}
 
     @contextmanager
     def alive(self, claim: Claim) -> Iterator[None]:
@@ -151,15 +184,15 @@ class Queue:
             over.set()
             thread.join()
 
-    def _revive(self, keys: Collection[str]) -> None:
-        """Let the runs wait again whose workers are gone: they failed without an error."""
+    def _revive(self) -> None:
+        """Let the runs wait again whose workers are gone, of other studies too: they failed without an error."""
         import optuna
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             optuna.storages.fail_stale_trials(self.study)
         for key, trial in self._by_key().items():
-            if key in keys and trial.state == self.states.FAIL and "error" not in trial.user_attrs:
+            if trial.state == self.states.FAIL and "error" not in trial.user_attrs:
                 self._add(key, self.states.WAITING)
 
     def _add(self, key: str, state: "optuna.trial.TrialState", record: Record | None = None) -> None:

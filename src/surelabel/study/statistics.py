@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from surelabel.errors import extra
 
 LEVEL = 0.95
+LEAST = 5  # points of a correlation: resamples of fewer are so much alike that an interval would say nothing
 
 
 def mean(values: Sequence[float | None], form: str) -> str:
@@ -85,11 +86,11 @@ def correlation(
     points: Sequence[tuple[float, float]],
     draws: int = 10_000,
 ) -> Correlation | None:
-    """A coefficient with its bootstrap interval (percentiles, points resampled in pairs); None of fewer than three.
+    """A coefficient with its bootstrap interval (percentiles, points resampled in pairs); None of fewer than `LEAST`.
 
     Draws in which one of the two does not vary have no coefficient, and are left out.
     """
-    if len(points) < 3:
+    if len(points) < LEAST:
         return None
     x, y = np.array(points, dtype=np.float64).T
     value = float(coefficient(x, y))

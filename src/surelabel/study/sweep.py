@@ -1,13 +1,14 @@
 """`surelabel sweep`: tune the settings of a run with Optuna, on labels that are held back from training."""
 
 import argparse
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from surelabel.config import Run
-from surelabel.errors import UserError
+from surelabel.errors import UserError, words_of
 from surelabel.fit_options import parsed, read_options, split
 from surelabel.study.arguments import positive
 from surelabel.study.plan import Job, key_of, settings_of
@@ -166,9 +167,10 @@ def _objective(
             made = replace(parsed(run, values), out=str(path))
             fit(made, console=Console(file=log, width=120), watch=watch)
             found = float(results.record_of(path)["final"][options.objective])
-        except UserError as error:
-            trial.set_user_attr("error", str(error))
-            raise
+        except (UserError, RuntimeError, MemoryError) as error:  # no memory on a GPU is a RuntimeError
+            traceback.print_exc(file=log)
+            trial.set_user_attr("error", words_of(error))
+            raise UserError(words_of(error)) from error
     trial.set_user_attr("folder", str(path))
     return found
 

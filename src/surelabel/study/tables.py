@@ -63,11 +63,9 @@ def main_table(study: Study, layout: Layout) -> Table:
     for column in layout.columns:
         cells = [layout.cells.get((row, column)) for row in layout.rows]
         seeds = layout.shared_seeds(column) if study.settings else []
-        if seeds:
-            cells = [cell.of(seeds) if cell and cell.records else cell for cell in cells]
         printed = [cell.cell.printed if cell else None for cell in cells]
         headings.append(f"{column} ({len(seeds)} seed{'s' * (len(seeds) > 1)})" if seeds else column)
-        alike = len({len(cell.records) for cell in cells if cell and cell.records}) < 2
+        alike = len({frozenset(cell.records) for cell in cells if cell and cell.records}) < 2
         for line, cell in zip(rows, cells, strict=True):
             line.append(_ours(cell, alike) if cell else "")
         if any(printed):
@@ -78,7 +76,7 @@ def main_table(study: Study, layout: Layout) -> Table:
     caption = (
         "Test accuracy / ECE of the evaluated weights at the last step, on the whole test set; mean ± standard error "
         + (
-            "over the seeds that all rows have."
+            "over the seeds that all rows have; where there are none, over a row's own (how many)."
             if study.settings
             else "over seeds (how many, where a column's cells differ in that)."
         )
@@ -121,7 +119,7 @@ def pair_table(study: Study, layout: Layout) -> Table | None:
     """The compared rows seed by seed; None where there is nothing to compare yet."""
     rows, chosen = [], False
     for column in layout.columns:
-        for base, other in study.pairs:
+        for base, other in study.compared(layout.rows):
             one, two = layout.cells.get((base, column)), layout.cells.get((other, column))
             pairs = common(one, two) if one and two else []
             if one and two and pairs:
@@ -157,11 +155,11 @@ def _differences(pairs: Sequence[tuple[Record, Record]]) -> list[str]:
 
 
 def correlation_table(layout: Layout) -> Table | None:
-    """Whether settings with a lower ECE are the more accurate ones; None of fewer than three settings."""
+    """Whether settings with a lower ECE are the more accurate ones; None of too few settings."""
     rows = []
     for column in layout.columns:
         seeds = layout.shared_seeds(column)
-        cells = [cell.of(seeds) for (_, place), cell in layout.cells.items() if place == column and cell.records]
+        cells = [cell for (_, place), cell in layout.cells.items() if place == column and cell.records]
         points = [(cell.mean("ece"), cell.mean("accuracy")) for cell in cells] if seeds else []
         found = [correlation(coefficient, points) for coefficient in (pearson, spearman)]
         if all(found):
@@ -171,7 +169,7 @@ def correlation_table(layout: Layout) -> Table | None:
     caption = (
         "Correlation of accuracy with ECE over the settings, each the mean of the seeds that all settings have; "
         f"negative: the better calibrated are the more accurate. [{LEVEL:.0%} bootstrap interval, settings resampled; "
-        "of few settings it is a little too narrow.]"
+        "of so few settings it is too narrow.]"
     )
     return Table("Accuracy and calibration", ["data", "settings", "seeds", "Pearson", "Spearman"], rows, caption)
 

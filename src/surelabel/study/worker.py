@@ -12,7 +12,7 @@ import surelabel
 from surelabel.config import Run
 from surelabel.data import idx
 from surelabel.display import duration
-from surelabel.errors import UserError
+from surelabel.errors import UserError, words_of
 from surelabel.study import estimate, results
 from surelabel.study.plan import Job, folder_name, job_key
 from surelabel.study.queue import Claim, Queue
@@ -72,19 +72,18 @@ def _take(queue: Queue, claim: Claim, by_key: dict[str, Job], place: Place) -> N
     try:
         with queue.alive(claim):
             record = perform(job, place)
+            record["speed"] = round(estimate.speed_here(), 3)
+            results.write(record, place.results, folder_name(job))
     except Stopped:
         queue.release(claim)
         raise
     except Exception as error:  # no memory, for example: other runs may do all the same
-        words = str(error) if isinstance(error, UserError) else repr(error)
-        queue.fail(claim, words)
-        say(f"Failed: {job.name}: {words}")
+        queue.fail(claim, words_of(error))
+        say(f"Failed: {job.name}: {words_of(error)}")
         return
     except BaseException:
         queue.release(claim)
         raise
-    record["speed"] = round(estimate.speed_here(), 3)
-    results.write(record, place.results, folder_name(job))
     queue.finish(claim, record)
     _report(queue, job, record, by_key)
 
