@@ -81,11 +81,11 @@ class Network:
 
 @dataclass(frozen=True)
 class Views:
-    """The random views of a sample. Of an image: none, weak, strong, shift and strong-shift (weak and strong that never
-    mirror, as for digits), periodic; of a table's row: none, noise, corrupt.
+    """The random views of a sample.
 
     Args:
-        labelled: of the labelled samples
+        labelled: of the labelled samples. Of images: none, weak, strong; shift and strong-shift, the same without
+            mirroring, as for digits; periodic. Of a table's rows: none, noise, corrupt
         weak: of the unlabelled samples, to predict on
         strong: of the unlabelled samples, to learn from
     """

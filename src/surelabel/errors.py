@@ -13,6 +13,10 @@ class UserError(Exception):
     """
 
 
+class Busy(UserError):
+    """Another process does this at the moment."""
+
+
 def words_of(error: Exception) -> str:
     """What an error says; of one that is no `UserError` also what it is."""
     return str(error) if isinstance(error, UserError) else repr(error)

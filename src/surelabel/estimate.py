@@ -82,8 +82,11 @@ def _linear(
 
 
 def by_training_again(folder: RunFolder, folds: int, train: Callable[[Run], RunFolder]) -> Estimate:
-    """Cross-validation of the run itself: trained `folds` times, each time without a part of the labels."""
-    run = folder.run()
+    """Cross-validation of the run itself: trained `folds` times, each time without a part of the labels.
+
+    By one process, also where the run was made by several.
+    """
+    run = replace(folder.run(), devices=1, nodes=1)
     folds = min(folds, len(folder.labelled()))
     parts = [
         train(replace(run, holdout=f"{part}/{folds}", out=str(Path(folder.path, f"cv-{part}-of-{folds}"))))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from surelabel import build, build_data, evaluate
-from surelabel.config import Run
+from surelabel.config import OWN, Run
 from surelabel.data.folder import files_of
 from surelabel.data.source import DataSet, skipped_of
 from surelabel.data.table import table_of
@@ -182,13 +182,20 @@ def _begun(asked: Run, folder: RunFolder, console: Console, own: Own) -> Run:
 
 
 def _refuse_other_settings(asked: Run, stored: Run, folder: Path, own: Own) -> None:
-    """A run goes on with the settings that it began with, and on the same kind of device."""
-    device = stored.device if asked.device == "auto" else asked.device
-    here, before = (
-        flatten(asdict(run)) for run in (build.resolve(own.named_in(replace(asked, device=device))), stored)
+    """A run goes on with the settings that it began with, and on the same kind of device.
+
+    What is left open to the machine is as the run has it; paths are compared as they lead today.
+    """
+    asked = replace(
+        asked,
+        device=stored.device if asked.device == "auto" else asked.device,
+        precision=stored.precision if asked.precision == "auto" else asked.precision,
+        compile=stored.compile if asked.compile is None else asked.compile,
     )
+    here, before = (flatten(asdict(build.resolve(run))) for run in (own.named_in(asked), stored))
     for key, value in here.items():
-        if key not in MAY_CHANGE and value != before[key]:
+        # A part that was given in Python, and now is not, is told of by whoever looks for it: how to give it.
+        if key not in MAY_CHANGE and value != before[key] != OWN:
             why = f" ({MORE_STEPS})" if key == "steps" else ""
             raise UserError(
                 f"{folder} was begun with {key} {before[key]}, and is now asked for with {value}{why}. "

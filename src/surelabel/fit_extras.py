@@ -44,7 +44,10 @@ def refuse_beside(run: Run, extra: dict[str, str]) -> None:
     """The same, of settings that a file or an earlier run may have brought."""
     for key in ("minutes", "cv"):
         if key in extra and run.processes > 1:
-            raise UserError(f"--{key} is for one process, and this run has {run.processes}: leave one out")
+            raise UserError(
+                f"--{key} is for one process, and this run has {run.processes}: add --devices 1 --nodes 1, or leave "
+                "it out"
+            )
     if "cv" in extra and run.holdout is not None:
         raise UserError("--cv and --holdout do not go together: leave one out")
 

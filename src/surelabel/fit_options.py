@@ -10,6 +10,7 @@ from typing import Any
 from surelabel.config import Run
 from surelabel.errors import UserError, closest
 from surelabel.fit_extras import chosen_recipe, from_run, number_of, refuse_beside, refuse_together
+from surelabel.fit_help import fit_help
 from surelabel.recipes import NAMED_DATA, RELEASED, SIZES, finetune, parse, recipe
 from surelabel.settings import (
     CONFIG,
@@ -26,12 +27,6 @@ from surelabel.settings import (
 )
 from surelabel.unused import METHOD_KEYS, unused
 
-DESCRIPTION = """surelabel fit [DATA] [--option value ...]
-
-Train a classifier. DATA is a folder of pictures, an .npz or .npy file, or a data set by name, as --data is.
---method, --data, --labels and --size choose a recipe, which sets everything else; a --config file and any option
-below change it."""
-
 FINETUNE = """usage: surelabel finetune RUN [--SETTING VALUE ...]
 
 Teach a linear head, and the backbone of RUN under it, by RUN's labels: 50 passes over them, SGD with learning rate 0.02
@@ -42,7 +37,7 @@ RUN-finetuned unless --out names another; any setting of `surelabel fit` can be 
 # Options that are not settings of the run itself.
 EXTRA = {
     "recipe": "a benchmark by name, such as cifar10-250 or uda-cifar10-250; `surelabel recipes` lists them",
-    "size": "laptop: a small network for some minutes on a CPU; paper: the paper's size (default: laptop)",
+    "size": "laptop: a small network for some minutes on a CPU, unless you say paper: the paper's size",
     "config": "a YAML file of settings, such as the config.yaml of a run folder",
     "resume": "go on with the run in this folder; auto: with the one that these options name, if it was begun",
     "minutes": "how long to train, instead of --steps: some steps are timed first",
@@ -78,7 +73,7 @@ def read_options(arguments: list[str]) -> Options | None:
     """The options that these arguments mean; None where they only ask for something to be printed."""
     given = split(_with_data(arguments))
     if "help" in given:
-        _parser(recipe()).print_help()
+        print(fit_help(recipe(), EXTRA), end="")
         return None
     extra = {key: given.pop(key) for key in EXTRA if key in given}
     for key, value in given.items():
@@ -191,14 +186,6 @@ def _refuse_unused(run: Run, given: dict[str, str]) -> None:
     for key in given:
         if key in unused(run):
             raise UserError(f"--{key} has no effect on this run ({run.method}): leave it out")
-
-
-def _parser(run: Run) -> Any:
-    made = parser(description=DESCRIPTION)
-    made.set_defaults(flatten(dataclasses.asdict(run)))
-    for name, text in EXTRA.items():
-        made.add_argument(f"--{name}", help=text, action="store_true" if name == "print_config" else "store")
-    return made
 
 
 def parsed(run: Run, given: dict[str, str]) -> Run:

@@ -24,7 +24,7 @@ import surelabel
 from surelabel.checkpoints import Damaged, read_checkpoint, write_checkpoint
 from surelabel.config import Run
 from surelabel.data.table_encoding import Encoding
-from surelabel.errors import UserError
+from surelabel.errors import Busy, UserError
 from surelabel.files import atomic_write
 from surelabel.settings import CONFIG, read_run, write_yaml
 from surelabel.state import TrainState
@@ -126,7 +126,7 @@ class RunFolder:
                 self._sweep()
                 yield
         except Timeout as error:
-            raise UserError(f"another process is training in {self.path}: wait for it, or stop it") from error
+            raise Busy(f"another process is training in {self.path}: wait for it, or stop it") from error
 
     def _sweep(self) -> None:
         """Remove what `atomic_write` and `_link` had begun when they were killed."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from argparse import SUPPRESS
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -60,7 +61,7 @@ def parser(prog: str = "surelabel fit", description: str | None = None) -> "Argu
     made.add_class_arguments(Run, as_group=False)
     for action in made._actions:
         if dataclasses.is_dataclass(get_type_hints(Run).get(action.dest)):
-            action.help = "==SUPPRESS=="  # a file for one part of the settings: more than anybody needs to see
+            action.help = SUPPRESS  # a file for one part of the settings: more than anybody needs to see
     return made
 
 

@@ -16,7 +16,6 @@ from surelabel.study.tables import (
     Table,
     correlation_table,
     cost_table,
-    detail_table,
     group_table,
     main_table,
     pair_table,
@@ -40,7 +39,8 @@ def record(seed, accuracy, ece, split="s", seconds=0.1, **more):
         "medium": {"accuracy": ece, "count": 2, "classes": 2},
     }
     return {
-        "seed": seed, "final": {"accuracy": accuracy, "ece": ece, "nll": 1.0}, "summary": summary, "history": history,
+        "seed": seed, "final": {"accuracy": accuracy, "ece": ece, "nll": 1.0, "confidence": 0.75}, "summary": summary,
+        "history": history,
         "split": split, "groups": groups, "seconds": 60, "seconds_a_step": seconds, "config": {},
     } | more  # fmt: skip
 
@@ -68,6 +68,10 @@ def records():
 @pytest.fixture
 def layout(study, records):
     return lay_out(study, study.cells("laptop"), records)
+
+
+def by_title(tables):
+    return {table.title: table for table in tables}
 
 
 def test_ours_stand_beside_the_papers(study, layout):
@@ -125,7 +129,7 @@ def test_choices_of_which_none_has_the_seeds_that_are_asked_for_are_compared_on_
     known = {job_key(Job(run).seeded(seed)): record(seed, value, 0.1) for seed, value in quick.items()}
     known |= {job_key(Job(slow).seeded(seed)): record(seed, value, 0.1) for seed, value in {0: 0.6, 2: 0.2}.items()}
     found = lay_out(Study("made-up", "what", "Table 0"), [cell], known).cells["FM", "LT"]
-    assert found.choice == "slow, others not run as often"
+    assert found.choice == "slow, so far (2 of 3 seeds)"
 
 
 def test_a_record_with_a_large_seed_is_one_seed_more(study, records):
@@ -223,9 +227,11 @@ def test_a_seed_that_only_some_settings_have_does_not_correlate_them():
         known[job_key(job.seeded(0))] = record(0, 0.5 + number / 10, 0.3)
         if number < 2:  # a seed on which all do worse, in both figures
             known[job_key(job.seeded(1))] = record(1, 0.1, 0.9)
-    made = lay_out(Study("sweep", "what", "Figure 0", lambda scale: cells, settings=True), cells, known)
+    sweep = Study("sweep", "what", "Figure 0", lambda scale: cells, settings=True)
+    made = lay_out(sweep, cells, known)
     assert made.shared_seeds("LT") == [0]
-    assert correlation_table(made) is None  # of seed 0 the ECE does not vary
+    # Of seed 0 the ECE does not vary.
+    assert "Accuracy and calibration" not in by_title(page.tables_of(replace(sweep, shows="correlation"), made))
 
 
 def test_where_cells_have_different_numbers_of_seeds_the_numbers_are_shown_and_every_finished_seed_counts(
@@ -247,14 +253,16 @@ def test_settings_of_one_method_are_shown_over_the_seeds_that_all_have_but_compa
     one_more |= {job_key(Job(third).seeded(seed)): record(seed, 0.5, 0.1) for seed in range(3)}
     settings = replace(study, settings=True, shows="curves", pairs=(), base="FM")
     made = lay_out(settings, cells, one_more)
-    table = main_table(settings, made)
+    found = by_title(page.tables_of(settings, made))
+    table = found["What"]
     assert table.headings[1] == "LT (3 seeds)"
     assert table.rows[0][1].startswith(f"{np.mean(ACCURACY['FM']):.1%} ± ")
     assert "all rows have" in table.caption
-    assert [row[2] for row in detail_table(settings, made).rows] == ["3"] * 3
+    assert [row[2] for row in found["Through training"].rows] == ["3", "3", "3"]
+    assert [row[2] for row in found["All figures"].rows] == ["4", "4", "3"]  # nothing that is finished is hidden
     legend = figures.draw(settings, made).axes[0].get_legend()
     assert [line.get_text() for line in legend.get_texts()] == ["FM (3)", "BAM-UDA (3)", "slow (3)"]
-    assert [row[1:3] for row in pair_table(settings, made).rows] == [["BAM-UDA − FM", "4"], ["slow − FM", "3"]]
+    assert [row[1:3] for row in found["Differences by seed"].rows] == [["BAM-UDA − FM", "4"], ["slow − FM", "3"]]
 
 
 def test_settings_that_share_no_seed_are_shown_with_how_many_each_has(study, records):

@@ -9,7 +9,7 @@ from surelabel.data.longtail import GROUPS
 from surelabel.errors import extra
 from surelabel.files import atomic_write
 from surelabel.schedules import ema_cosine, linear_warmup
-from surelabel.study.layout import Filled, Layout
+from surelabel.study.layout import Filled, Layout, side_by_side
 from surelabel.study.plan import Study
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def draw(study: Study, layout: Layout) -> "Figure | None":
     if study.shows is None or not any(cell.records for cell in layout.cells.values()):
         return None
     drawers = {"curves": _curves, "correlation": _scatter, "groups": _groups, "cost": _curves}
-    return drawers[study.shows](layout)
+    return drawers[study.shows](side_by_side(study, layout))
 
 
 def new_figure(width: float, height: float) -> "Figure":

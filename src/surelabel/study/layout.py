@@ -26,9 +26,8 @@ class Filled:
         return [figure(record, part, key) for _, record in sorted(self.records.items())]
 
     def of(self, seeds: Iterable[int]) -> "Filled":
-        """With these seeds alone; a difference is still taken over all that both of its cells have."""
-        kept = {seed: self.records[seed] for seed in seeds}
-        return replace(self, records=kept, compared=self.records if self.compared is None else self.compared)
+        """With these seeds alone."""
+        return replace(self, records={seed: self.records[seed] for seed in seeds})
 
     def mean(self, key: str) -> float:
         """Of a final figure over the seeds."""
@@ -53,9 +52,10 @@ class Layout:
 
 
 def figure(record: Record, part: str, key: str) -> float | None:
+    """A figure by its name; 'confidence − accuracy' is the one less the other: over-confidence where positive."""
     held = record["history"][-1] if part == "pool" else record[part]
-    value = held.get(key)
-    return None if value is None else float(value)
+    values = [held.get(name) for name in key.split(" − ")]
+    return None if None in values else float(values[0] - sum(values[1:]))
 
 
 def lay_out(study: Study, cells: Sequence[Cell], records: Mapping[str, Record], seeds: int | None = None) -> Layout:
@@ -67,8 +67,7 @@ def lay_out(study: Study, cells: Sequence[Cell], records: Mapping[str, Record], 
     rows = [row for row in study.rows if any(cell.row == row for cell in cells)]
     rows += [row for row in dict.fromkeys(cell.row for cell in cells) if row not in rows]
     filled = {(cell.row, cell.column): fill(cell, records, known, seeds or cell.seeds) for cell in cells}
-    layout = Layout(rows, list(dict.fromkeys(cell.column for cell in cells)), filled)
-    return _on_shared_seeds(layout) if study.settings else layout
+    return Layout(rows, list(dict.fromkeys(cell.column for cell in cells)), filled)
 
 
 def fill(cell: Cell, records: Mapping[str, Record], known: Iterable[int], asked: int) -> Filled:
@@ -88,12 +87,16 @@ def fill(cell: Cell, records: Mapping[str, Record], known: Iterable[int], asked:
     fair = [name for name, held in found.items() if decided or len(held) == most]
     shared = set.intersection(*(set(found[name]) for name in fair))
     best = max(fair, key=lambda name: fmean(found[name][seed]["final"]["accuracy"] for seed in shared or found[name]))
-    named = "" if len(found) == 1 else best if decided else f"{best}, others not run as often"
+    named = "" if len(found) == 1 else best
+    if named and not decided:
+        named += f", so far ({most} of {asked} seeds)" if len(fair) == len(found) else ", others not run as often"
     return Filled(cell, found[best], named, None if cell.compared is None else found[cell.compared])
 
 
-def _on_shared_seeds(layout: Layout) -> Layout:
-    """Each column on the seeds that its cells share, if there are any."""
+def side_by_side(study: Study, layout: Layout) -> Layout:
+    """The layout to compare rows in by eye: settings of one method on the seeds that a column shares, if any."""
+    if not study.settings:
+        return layout
     seeds = {column: layout.shared_seeds(column) for column in layout.columns}
     cells = {
         (row, column): cell.of(seeds[column]) if cell.records and seeds[column] else cell

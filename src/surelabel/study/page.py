@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from surelabel.files import atomic_write
 from surelabel.study import figures
-from surelabel.study.layout import Layout
+from surelabel.study.course import course_table
+from surelabel.study.layout import Layout, side_by_side
 from surelabel.study.plan import Study
 from surelabel.study.tables import (
     Table,
@@ -39,10 +40,13 @@ figure svg, figure img { max-width: 100%; height: auto; }
 
 def tables_of(study: Study, layout: Layout) -> list[Table]:
     """All tables that the study has something to say in."""
-    found: list[Table | None] = [main_table(study, layout)]
+    beside = side_by_side(study, layout)
+    found: list[Table | None] = [main_table(study, beside)]
     if any(cell.records for cell in layout.cells.values()):
+        if study.shows == "curves":
+            found.append(course_table(study, beside))
         if study.shows == "correlation":
-            found.append(correlation_table(layout))
+            found.append(correlation_table(beside))
         if study.shows == "groups":
             found.append(group_table(study, layout))
         if study.shows == "cost":

@@ -5,6 +5,7 @@ claiming one) it does alone, under a lock of the whole storage: Optuna's own ste
 transaction in SQLite, and two workers could take it together. Everything is stored as JSON; nothing is unpickled.
 """
 
+import math
 import threading
 import time
 import warnings
@@ -35,7 +36,7 @@ T = TypeVar("T")
 
 
 def patient(ask: Callable[Concatenate["Queue", P], T]) -> Callable[Concatenate["Queue", P], T]:
-    """Ask again for a while: a server that is started anew must not end the workers of a cluster."""
+    """Ask again for a while, and say so: a server that is started anew must not end the workers of a cluster."""
 
     @wraps(ask)
     def asked(queue: "Queue", /, *given: P.args, **named: P.kwargs) -> T:
@@ -43,11 +44,14 @@ def patient(ask: Callable[Concatenate["Queue", P], T]) -> Callable[Concatenate["
         import psycopg
         from sqlalchemy.exc import OperationalError
 
-        for pause in PAUSES:
+        for number, pause in enumerate(PAUSES):
             try:
                 return ask(queue, *given, **named)
-            except (OperationalError, psycopg.OperationalError, optuna.exceptions.StorageInternalError):
-                queue.storage.remove_session()
+            except (OperationalError, psycopg.OperationalError, optuna.exceptions.StorageInternalError) as error:
+                queue.out_of_reach()
+                if number == 0:
+                    reason = str(error).partition("\n")[0]
+                    print(f"The storage does not answer ({reason}); it is asked again for {sum(PAUSES)} s", flush=True)
                 time.sleep(pause)
         return ask(queue, *given, **named)
 
@@ -68,6 +72,7 @@ class Queue:
     def __init__(self, url: str, lost_after: int = LOST_AFTER) -> None:
         self.url = url
         self.lost_after = lost_after
+        self.outage = -math.inf  # when the storage was last out of reach
         self.storage = open_storage(url, BEAT, lost_after)
         import optuna
 
@@ -77,6 +82,11 @@ class Queue:
             )
         self.states = optuna.trial.TrialState
 
+    def out_of_reach(self) -> None:
+        self.outage = time.monotonic()
+        self.storage.remove_session()
+
+    @patient
     def offer(self, records: Mapping[str, Record]) -> None:
         """Let the others know what is finished already."""
         with alone(self.url):
@@ -85,6 +95,7 @@ class Queue:
                 if key not in known or known[key].state != self.states.COMPLETE:
                     self._add(key, self.states.COMPLETE, record)
 
+    @patient
     def add(self, keys: Sequence[str]) -> None:
         """Let these runs wait for a worker, unless they are there; those that failed before are tried again."""
         with alone(self.url):
@@ -158,11 +169,14 @@ class Queue:
                 found[trial.state.name.lower()].append(key)
         return found
 
+    @patient
     def errors(self, keys: Collection[str]) -> dict[str, str]:
         """Why the failed ones failed; one whose worker is gone waits for another, whoever sees that first."""
-        known = self._by_key()
-        failed = {key: known[key].user_attrs for key in self.counts(keys)["fail"]}
-        return {key: str(told["error"]) for key, told in failed.items() if "error" in told}
+        return {
+            key: str(trial.user_attrs["error"])
+            for key, trial in self._by_key().items()
+            if key in keys and trial.state == self.states.FAIL and "error" in trial.user_attrs
+        }
 
     @contextmanager
     def alive(self, claim: Claim) -> Iterator[None]:
@@ -174,7 +188,7 @@ class Queue:
                 try:
                     self.storage.record_heartbeat(claim.trial)
                 except Exception:  # a storage out of reach for a while must not end hours of training
-                    self.storage.remove_session()
+                    self.out_of_reach()
 
         thread = threading.Thread(target=beat, daemon=True)
         thread.start()
@@ -185,9 +199,14 @@ class Queue:
             thread.join()
 
     def _revive(self) -> None:
-        """Let the runs wait again whose workers are gone, of other studies too: they failed without an error."""
+        """Let the runs wait again whose workers are gone, of other studies too: they failed without an error.
+
+        After an outage nobody's signs of life are recent: whoever is alive has time for another first.
+        """
         import optuna
 
+        if time.monotonic() - self.outage < 2 * BEAT:
+            return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             optuna.storages.fail_stale_trials(self.study)

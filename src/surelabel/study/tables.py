@@ -16,6 +16,7 @@ from surelabel.study.statistics import LEVEL, correlation, difference, mean, pea
 DETAILS = (
     ("final", "accuracy", "{:.1%}", "accuracy"),
     ("final", "ece", "{:.3f}", "ECE"),
+    ("final", "confidence − accuracy", "{:+.3f}", "confidence − accuracy"),
     ("final", "nll", "{:.2f}", "NLL"),
     ("pool", "purity", "{:.0%}", "purity"),
     ("pool", "acceptance", "{:.0%}", "accepted"),

@@ -12,13 +12,14 @@ import surelabel
 from surelabel.config import Run
 from surelabel.data import idx
 from surelabel.display import duration
-from surelabel.errors import UserError, words_of
+from surelabel.errors import Busy, UserError, words_of
 from surelabel.study import estimate, results
 from surelabel.study.plan import Job, folder_name, job_key
 from surelabel.study.queue import Claim, Queue
 from surelabel.study.results import Record
 
 PAUSE = 2.0  # seconds between two looks at the queue where there is nothing to claim
+BUSY_PAUSE = 30.0  # seconds before the next claim, where another worker turned out to do this one
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,11 @@ def _take(queue: Queue, claim: Claim, by_key: dict[str, Job], place: Place) -> N
     except Stopped:
         queue.release(claim)
         raise
+    except Busy as error:  # its worker was taken for dead, and is not
+        say(f"Given back: {job.name}: {error}")
+        queue.release(claim)
+        time.sleep(BUSY_PAUSE)
+        return
     except Exception as error:  # no memory, for example: other runs may do all the same
         queue.fail(claim, words_of(error))
         say(f"Failed: {job.name}: {words_of(error)}")
@@ -161,15 +167,19 @@ def _train(run: Run, folder: Path, labels_of: Path | None = None) -> str | None:
     from rich.console import Console
 
     from surelabel.fit import fit
+    from surelabel.runfolder import RunFolder
 
     if _finished(folder):
         return None
+    begun = (folder / "config.yaml").is_file()
+    if begun:  # with a checkpoint what it started from no longer matters, and may have been moved since
+        run = replace(run, init=RunFolder(folder).run().init)
     source = results.source_of(Path(surelabel.__file__).parent)  # before the run: its files may change meanwhile
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Warnings too: hundreds of runs would repeat them.
     with (folder.parent / f"{folder.name}.log").open("a", encoding="utf-8") as log, redirect_stderr(log):
         try:
-            fit(run, (folder / "config.yaml").is_file(), Console(file=log, width=120), labels_of)
+            fit(run, begun, Console(file=log, width=120), labels_of)
         except Exception:
             traceback.print_exc(file=log)
             raise
