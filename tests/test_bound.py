@@ -53,7 +53,9 @@ def test_the_bound_of_a_network_and_its_refusals(tiny, digits_data):
     kl = sum(float(part.detach().sum()) for part in network.head.kl())
     # Each term by a plain loop over what the network predicts.
     train, rest = digits_data.train, np.setdiff1d(np.arange(len(digits_data.train)), labelled)
-    (known, _), (pool, mean) = (_expectations(network, train, index) for index in (labelled, rest))
+    (known, _), (pool, mean) = (
+        _expectations(network, train, index, name) for index, name in ((labelled, "labelled"), (rest, "unlabelled"))
+    )
     pseudo = mean.argmax(-1).tolist()
     assert pseudo != train.labels[rest].tolist()
     taught = sum(-float(pool[u, k]) for u, k in enumerate(pseudo)) / len(rest)

@@ -142,5 +142,5 @@ def test_a_test_picture_that_was_learnt_from_is_told_of(digits_data):
 
 def test_an_estimate_reads_well():
     words = conclude.in_words(Estimate(50, 60), "the run itself")
-    assert words.startswith("Right for about 83% of samples like the labelled ones (95% interval 72% to 91%)")
+    assert words.startswith("Right for about 83% of samples like the labelled ones (95% interval 65% to 93%)")
     assert Run(labels="a.csv,b.csv").label_files == ("a.csv", "b.csv")

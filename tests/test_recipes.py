@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
+from surelabel import build
 from surelabel.config import METHODS, steps_of
 from surelabel.data.longtail import class_sizes
 from surelabel.errors import UserError
@@ -40,6 +43,16 @@ def test_the_papers_constants():
     crystals = recipe("fixmatch", "phc", "10%", "paper")
     assert (crystals.steps, crystals.optimizer.lr, crystals.network.padding) == (300 * 155, 0.01, "zeros")
     assert set(vars(crystals.views).values()) == {"periodic"}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("base", ["", "bam-"])
+def test_pseudo_label_on_crystals_is_fixmatch(base, size):
+    """Weak and strong views are the same there: a study that showed both would show one thing twice."""
+    one, two = (build.resolve(recipe(f"{base}{name}", "phc", "10%", size)) for name in ("pseudo-label", "fixmatch"))
+    assert replace(one, method=two.method, out=two.out) == two
+    methods = [replace(build.build_method(run), views=None) for run in (one, two)]
+    assert methods[0] == methods[1]
 
 
 def test_an_epoch_is_of_the_data_set_it_is_named_for():

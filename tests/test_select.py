@@ -52,6 +52,16 @@ def test_uncertainty_is_that_of_a_plain_loop(statistic, inclusive, previous):
         assert near.sum() <= 1
 
 
+def test_samples_that_tie_at_every_quantile_are_accepted_however_their_mean_rounds():
+    rule = Uncertainty(0.9, start=0.9, warmup=0)
+    for value in np.random.default_rng(0).random(200).astype(np.float32):
+        state = rule.init()
+        for step in range(60):
+            tied = Prediction(torch.tensor([[0.7, 0.3]]).repeat(8, 1), torch.full((8, 2), float(value)))
+            mask, state = rule(tied, state, step)
+            assert mask.all()
+
+
 def test_on_a_stationary_stream_the_accepted_share_tends_to_the_quantile():
     """Over 500 batches of 200, once the queue is full: the share's standard error is below 0.0015; 4 are allowed."""
     rule = Uncertainty(0.75, warmup=0)

@@ -77,20 +77,20 @@ def bound(
             "the bound is about pseudo-labels, and every sample of the pool is labelled here: evaluate a run with "
             "fewer --labels"
         )
-    log_labelled, _ = _expectations(network, train, labelled)
-    log_unlabelled, mean = _expectations(network, train, unlabelled)
-    log_test, test_mean = _expectations(network, test, np.arange(len(test)))
+    log_labelled, _ = _expectations(network, train, labelled, "labelled")
+    log_unlabelled, log_mean = _expectations(network, train, unlabelled, "unlabelled")
+    log_test, log_test_mean = _expectations(network, test, np.arange(len(test)), "test")
     labels, hidden, test_labels = (
         torch.from_numpy(source.labels[index])
         for source, index in ((train, labelled), (train, unlabelled), (test, np.arange(len(test))))
     )
     kl = sum(part.sum().item() for part in network.head.kl())
     theorem, printed, elbo, divergence = bound_terms(
-        log_labelled, labels, log_unlabelled, hidden, mean.argmax(-1), kl, delta, variance
+        log_labelled, labels, log_unlabelled, hidden, log_mean.argmax(-1), kl, delta, variance
     )
     return Bound(
         theorem, printed, elbo, divergence, log(1 / delta) / len(train), variance / 2,
-        float(-_at(log_test, test_labels).mean()), float(-_at(test_mean.log(), test_labels).mean()),
+        float(-_at(log_test, test_labels).mean()), float(-_at(log_test_mean, test_labels).mean()),
     )  # fmt: skip
 
 
@@ -99,13 +99,13 @@ def _at(values: Tensor, classes: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _expectations(network: Network, source: Source, index: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-    """E_q[log p] [n, K] and the mean prediction [n, K], both from the same samples."""
+def _expectations(network: Network, source: Source, index: NDArray[np.int64], name: str) -> tuple[Tensor, Tensor]:
+    """E_q[log p] and log E_q[p] [n, K] of the part of the data that has this name."""
     assert isinstance(network.head, BayesianHead)
     network.eval()
-    logs, means = [], []
+    found = []
     for number, part in enumerate(np.array_split(index, max(1, len(index) // 256))):
         features = network.features(torch.from_numpy(source.images(part)).to(network.scale.device))
-        logs.append(network.head.expected_log_probs(features, generator(0, "bound", number)).cpu())
-        means.append(network.head.predict(features, generator(0, "bound", number)).probs.cpu())
-    return torch.cat(logs), torch.cat(means)
+        found.append(network.head.log_expectations(features, generator(0, f"bound, {name}", number)))
+    inside, outside = (torch.cat(rows).cpu() for rows in zip(*found, strict=True))
+    return inside, outside

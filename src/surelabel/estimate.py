@@ -27,11 +27,15 @@ STRANGE_SHARE, STRANGER_THAN = 0.25, 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """So many of the labels, each predicted by what was trained without it, were right; `ece` where it is known."""
+    """So many of the labels, each predicted by what was trained without it, were right; `ece` where it is known.
+
+    `folds` is how many trainings there were.
+    """
 
     right: int
     labels: int
     ece: float | None = None
+    folds: int = FOLDS
 
     @property
     def accuracy(self) -> float:
@@ -39,10 +43,14 @@ class Estimate:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson's 95 % interval, which holds its level for few labels too."""
-        share, spread = self.accuracy, NORMAL**2 / self.labels
+        """Wilson's 95 % interval, as of fewer labels: trainings that share most of their labels err together.
+
+        With k folds the variance is that of independent samples times 1 + k/(k − 1) (Nadeau and Bengio, 2003).
+        """
+        count = self.labels / (1 + self.folds / (self.folds - 1))
+        share, spread = self.accuracy, NORMAL**2 / count
         centre = (share + spread / 2) / (1 + spread)
-        half = NORMAL * sqrt(share * (1 - share) / self.labels + spread / (4 * self.labels)) / (1 + spread)
+        half = NORMAL * sqrt(share * (1 - share) / count + spread / (4 * count)) / (1 + spread)
         return centre - half, centre + half
 
 
@@ -56,7 +64,7 @@ def on_features(source: FeatureSource, labelled: NDArray[np.int64], seed: int) -
         kept = np.setdiff1d(labelled, held)
         predicted = _linear(source.images(kept), labels[kept], source.images(held), len(source.classes))
         right += int((predicted == labels[held]).sum())
-    return Estimate(right, len(labelled))
+    return Estimate(right, len(labelled), folds=folds)
 
 
 def _linear(
@@ -101,7 +109,7 @@ def by_training_again(folder: RunFolder, folds: int, train: Callable[[Run], RunF
         labels.append(torch.from_numpy(test.labels[index]))
     found = metrics.evaluation(torch.cat(probs), torch.cat(labels))
     count = len(torch.cat(labels))
-    return Estimate(round(found["accuracy"] * count), count, found["ece"])
+    return Estimate(round(found["accuracy"] * count), count, found["ece"], folds)
 
 
 def _some(labelled: NDArray[np.int64]) -> NDArray[np.int64]:

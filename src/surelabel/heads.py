@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import inf, log
 from typing import Literal
 
 import numpy as np
@@ -80,10 +81,17 @@ class BayesianHead(GaussianLinear):
         return Prediction(means, deviations)
 
     @torch.no_grad()
-    def expected_log_probs(self, features: Tensor, draws: np.random.Generator) -> Tensor:
-        """E_q[log p(k | x; θ)] [N, K] by M samples: never above the logarithm of the mean prediction."""
-        sampled = self._sampled_logits(features, draws)
-        return torch.cat([_mean_and_deviation(logits.log_softmax(-1) for logits in parts)[0] for parts in sampled])
+    def log_expectations(self, features: Tensor, draws: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """E_q[log p(k | x; θ)] and log E_q[p(k | x; θ)], which is never smaller, by the same M samples; each [N, K]."""
+        inside, outside = [], []
+        for parts in self._sampled_logits(features, draws):
+            total, summed = torch.zeros((), device=features.device), torch.tensor(-inf, device=features.device)
+            for logs in (logits.log_softmax(-1) for logits in parts):
+                total = total + logs.sum(dim=1)
+                summed = torch.logaddexp(summed, logs.logsumexp(dim=1))  # probabilities themselves could become zero
+            inside.append(total / self.settings.samples)
+            outside.append(summed - log(self.settings.samples))
+        return torch.cat(inside), torch.cat(outside)
 
     def _sampled_logits(
         self, features: Tensor, draws: np.random.Generator, first: int = 0

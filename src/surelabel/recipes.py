@@ -252,6 +252,8 @@ def finetune(run: Run, folder: str, labelled: int) -> Run:
         out=f"{folder.rstrip('/')}-finetuned",
         init=folder,
         device=run.device,
+        precision=run.precision,
+        compile=run.compile,
         threads=run.threads,
         batch=Batch(batch),
         network=run.network,

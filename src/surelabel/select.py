@@ -80,6 +80,7 @@ class Uncertainty:
         before = state["quantiles"].to(uncertainty.device)
         after = torch.cat([before, uncertainty.quantile(level)[None]])[-self.window :]
         counted = before if self.previous else after
-        threshold = counted.mean() if len(counted) else FIRST_PREVIOUS
+        # Of equal numbers the mean may round to less than each of them, and would refuse all that tie there.
+        threshold = counted.mean().clamp(min=counted.min()) if len(counted) else FIRST_PREVIOUS
         mask = uncertainty <= threshold if self.inclusive else uncertainty < threshold
         return mask, {"quantiles": after}

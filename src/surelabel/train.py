@@ -58,8 +58,7 @@ def train(
     with StopRequest() as stop:
         stopping = 0
         while state.step < run.steps and not stopping:
-            for group in (group for optimizer in state.optimizers for group in optimizer.param_groups):
-                group["lr"] = group["initial_lr"] * rate(run.optimizer, state.step, run.steps)
+            set_rates(state, rate_share(run.optimizer, state.step, run.steps))
             with watch.part("views"):
                 batch = loader(state.step)
             with watch.part("training"):
@@ -73,31 +72,55 @@ def train(
                 stopping = share.any(stop.requested)
 
             if state.step % every == 0 or state.step == run.steps:
-                bring_together(state, share)
                 saved = state.step
+                bring_together(state, share)
                 if share.rank == 0:
                     with watch.evaluation():
-                        refresh(run, state, loader)
-                        health.check()
+                        settle(run, state, loader, health)
                         state.history.append(evaluation(run, state, test))
                     display.evaluation(state.history[-1])
                     state.tally.clear()
                     folder.save(state)
                     folder.add_timing({"step": state.step} | watch.lap())
         if saved != state.step:
-            state.tally = {name: share.gather(value[None]) for name, value in sorted(state.tally.items())}
+            keep_apart(state, share)
             if share.rank == 0:
-                refresh(run, state, loader)
-                health.check()
+                settle(run, state, loader, health)
                 folder.save(state)
     fabric.barrier()
     stop.end(stopping)
+
+
+def set_rates(state: TrainState, share: float) -> None:
+    """Give each group of parameters this share of its own learning rate."""
+    for optimizer in state.optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = group["initial_lr"] * share
+
+
+def rate_share(settings: Optimizer, step: int, steps: int) -> float:
+    """The share of its own learning rate that each group of parameters has at this step."""
+    if settings.schedule == "cosine-7-16":
+        return cosine_7_16(1, step, steps)
+    return warmup_cosine(settings.start, 1, settings.end, step, steps_of(settings.warmup, steps), steps)
 
 
 def bring_together(state: TrainState, share: Share) -> None:
     """Give the first process the tally of all; the others begin anew."""
     whole = {name: share.sum(value) for name, value in sorted(state.tally.items())}
     state.tally = whole if share.rank == 0 else {}
+
+
+def keep_apart(state: TrainState, share: Share) -> None:
+    """Give each process the tallies of all, side by side, to go on from later."""
+    state.tally = {name: share.gather(value[None]) for name, value in sorted(state.tally.items())}
+
+
+def settle(run: Run, state: TrainState, loader: AnyLoader, health: "Health") -> None:
+    """Make the state fit to be evaluated and saved: up to date, and sound."""
+    for network in state.networks:  # what a network remembers of the labelled images
+        remember(network, loader.source, loader.labelled, run.evaluation.batch)
+    health.check()
 
 
 def advance(
@@ -118,19 +141,6 @@ def advance(
     count(state, batch, losses)
     state.step += 1
     return losses
-
-
-def refresh(run: Run, state: TrainState, loader: AnyLoader) -> None:
-    """Bring up to date what a network remembers of the labelled images."""
-    for network in state.networks:
-        remember(network, loader.source, loader.labelled, run.evaluation.batch)
-
-
-def rate(settings: Optimizer, step: int, steps: int) -> float:
-    """The share of its own learning rate that each group of parameters has at this step."""
-    if settings.schedule == "cosine-7-16":
-        return cosine_7_16(1, step, steps)
-    return warmup_cosine(settings.start, 1, settings.end, step, steps_of(settings.warmup, steps), steps)
 
 
 def count(state: TrainState, batch: Batch | Crops, losses: Losses) -> None:

@@ -83,4 +83,5 @@ def seen(images: Tensor, view: View, purpose: str, here: Step, times: int = 1) -
     rows = len(images) * here.share.of
     draws = uniforms(here.seed, purpose, here.step, times * rows, view.draws).reshape(times, rows, view.draws)
     own = np.ascontiguousarray(draws[:, here.share.rows(rows)]).reshape(times * len(images), view.draws)
-    return view(images.repeat(times, *[1] * (images.ndim - 1)), torch.from_numpy(own).to(images.device))
+    repeated = images if times == 1 else images.repeat(times, *[1] * (images.ndim - 1))
+    return view(repeated, torch.from_numpy(own).to(images.device))

@@ -1,4 +1,4 @@
-"""The studies that change one setting at a time: Tables 7 to 10, Figures 1 and 6, and one that the paper has not."""
+"""The studies that change one setting at a time: Tables 7 to 10, Figures 1 and 6, and two that the paper has not."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,6 +11,7 @@ from surelabel.study.plan import Cell, Printed, Study
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 QUANTILES = (0.95, 0.7, 0.5, 0.3)
 LONGER, STRONG = "3 × the steps", "labels in strong views"
+SOFT, SOFT_ALL = "UDA, t = 0.9", "UDA, t = 0.9, all accepted"
 PAWS_EPOCHS = 600  # of the paper's runs on CIFAR, of which its numbers of epochs are parts
 
 
@@ -44,6 +45,22 @@ def _sigma(scale: str) -> list[Cell]:
             (made,) = _rows(method, {label: settings}, printed.TABLE_7, place, scale)
             cells.append(replace(made, row=row))
     return cells
+
+
+def _parts(scale: str) -> list[Cell]:
+    """From UDA to BAM-UDA in three steps: softer targets; nearly all accepted; the Bayesian head and its deviation."""
+    soft = {"target.temperature": 0.9}
+    rows: list[tuple[str, str, dict[str, Any]]] = [
+        ("uda", "UDA", {}),
+        ("uda", SOFT, soft),
+        ("uda", SOFT_ALL, soft | {"selection.threshold": 0.0}),
+        ("bam-uda", "BAM-UDA", {}),
+    ]
+    return [
+        cell(method, place, scale, seeds_of(scale), row=row, settings=settings)
+        for place in (("cifar100-400",) if scale == "paper" else (SMALL, "cifar10-250"))
+        for method, row, settings in rows
+    ]
 
 
 def _temperature(scale: str) -> list[Cell]:
@@ -154,6 +171,8 @@ _STUDIES = (
     Study("paws-sweep", "PAWS's temperature, sharpening, me-max, label smoothing: accuracy against calibration",
           "Figure 1b (fig:combined_emp)", _paws_sweep, heading="setting", shows="correlation",
           base="τ = 0.1, t = 0.25"),
+    Study("bam-parts", "from UDA to BAM-UDA step by step: which of them helps?", "not in the paper", _parts,
+          pairs=(("UDA", SOFT), (SOFT, SOFT_ALL), (SOFT_ALL, "BAM-UDA"), ("UDA", "BAM-UDA"))),
     Study("bam-settings", "what BAM-FixMatch gains or loses by each of its settings", "not in the paper", _bam_settings,
           pairs=(("FM", "BAM-FM"), *((f"FM, {name}", f"BAM-FM, {name}") for name in (LONGER, STRONG)),
                  *(("FM", f"FM, {name}") for name in (LONGER, STRONG)),
