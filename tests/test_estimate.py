@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import binomtest, norm
@@ -10,6 +12,7 @@ from surelabel.data.holdout import Fold, choose_held_out
 from surelabel.estimate import Estimate, by_training_again, on_features, strange_share
 from surelabel.features import FeatureSource
 from surelabel.fit import fit
+from surelabel.settings import to_yaml
 from tests.conftest import digits
 
 
@@ -97,6 +100,19 @@ def test_a_pool_with_classes_that_no_label_names_seems_strange(seed):
 def test_too_few_labels_tell_nothing():
     source, labelled, _ = features()
     assert strange_share(source, labelled[:5]) == 0
+
+
+def test_training_again_is_done_by_one_process_though_the_run_had_several(tiny):
+    folder = fit(tiny)
+    (folder.path / "config.yaml").write_text(to_yaml(replace(folder.run(), devices=2)))
+    begun = []
+
+    def train(run):
+        begun.append((run.devices, run.nodes))
+        return fit(run)
+
+    by_training_again(folder, 2, train)
+    assert begun == [(1, 1)] * 2
 
 
 def test_training_again_predicts_each_label_once(tiny):

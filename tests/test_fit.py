@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -97,6 +98,25 @@ def test_the_same_command_goes_on_though_a_folder_is_named_as_its_data(asked, tm
     for _ in range(2):
         assert main(["fit", *asked, *small]) == 0, capsys.readouterr().err
     assert "Going on from step 2" in capsys.readouterr().out
+
+
+def test_a_run_goes_on_though_its_data_have_moved_and_a_link_stands_where_they_were(tiny, tmp_path):
+    data = tmp_path / "data.npz"
+    shutil.copy(tiny.data, data)
+    run = replace(tiny, data=str(data))
+    fit(run)
+    data.rename(tmp_path / "elsewhere.npz")
+    data.symlink_to(tmp_path / "elsewhere.npz")
+    fit(run, resume=True)
+
+
+def test_what_is_left_open_to_the_machine_is_as_the_run_has_it(tiny, monkeypatch):
+    """A run that was begun where networks are compiled, say, goes on where they usually are not."""
+    fit(replace(tiny, precision="64"))
+    assert build.resolve(tiny).precision == "32"
+    assert fit(tiny, resume=True).run().precision == "64"
+    with pytest.raises(UserError, match="was begun with precision 64, and is now asked for with 32"):
+        fit(replace(tiny, precision="32"), resume=True)
 
 
 def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(tiny, capsys):

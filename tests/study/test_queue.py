@@ -4,7 +4,7 @@ import threading
 import pytest
 
 from surelabel.errors import UserError
-from surelabel.study.queue import Queue, open_storage
+from surelabel.study.queue import BEAT, Queue, open_storage
 from tests.conftest import PATIENCE
 
 RECORD = {"final": {"accuracy": 0.5}, "words": "µ ≤ 1"}
@@ -83,7 +83,7 @@ def test_a_run_of_another_study_whose_worker_is_gone_waits_again_and_has_no_erro
 
 
 @pytest.mark.parametrize("method", ["claim", "finish"])
-def test_a_storage_out_of_reach_is_asked_again(storage, method, monkeypatch):
+def test_a_storage_out_of_reach_is_asked_again_and_that_is_said(storage, method, monkeypatch, capsys):
     from sqlalchemy.exc import OperationalError
 
     monkeypatch.setattr("surelabel.study.queue.PAUSES", (0, 0))
@@ -103,10 +103,24 @@ def test_a_storage_out_of_reach_is_asked_again(storage, method, monkeypatch):
     monkeypatch.setattr(queue.storage, "set_trial_state_values", unreachable)
     queue.finish(claim, RECORD)
     assert queue.records(["a"]) == {"a": RECORD}
+    assert "The storage does not answer" in capsys.readouterr().out
     failures[0] = 3
     queue.add(["b"])
     with pytest.raises(OperationalError):
         queue.claim(["b"], {})
+
+
+def test_after_an_outage_nobody_is_taken_for_dead_at_once(storage, monkeypatch, capsys):
+    """While the storage was away nobody's signs of life came through: the first who is back must not take all runs."""
+    queue = Queue(storage, lost_after=600)
+    queue.add(["a", "b"])
+    silence(storage, queue.claim(["a"], {}))
+    now = [1000.0]
+    monkeypatch.setattr("surelabel.study.queue.time.monotonic", lambda: now[0])
+    queue.out_of_reach()
+    assert queue.claim(["a"], {}) is None
+    now[0] += 2 * BEAT
+    assert queue.claim(["a"], {}).key == "a"
 
 
 def silence(storage, claim):

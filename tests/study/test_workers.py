@@ -17,7 +17,7 @@ from filelock import FileLock
 
 from surelabel.cli import main
 from surelabel.config import Run
-from surelabel.errors import UserError
+from surelabel.errors import Busy, UserError
 from surelabel.fit import fit
 from surelabel.recipes import recipe
 from surelabel.settings import read_yaml
@@ -213,6 +213,26 @@ def test_what_is_no_error_ends_the_worker_and_gives_its_run_back(tiny, tmp_path,
     with pytest.raises(SystemExit):
         working.work([Job(tiny)], place)
     assert Queue(place.storage).counts([key])["waiting"] == [key]
+
+
+def test_a_run_that_another_worker_turns_out_to_train_is_given_back(tiny, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(working, "BUSY_PAUSE", 0.0)
+    job = Job(replace(tiny, steps=4))
+    place = Place(tmp_path, f"sqlite:///{tmp_path / 's.sqlite3'}", lost_after=60)
+    tries = []
+
+    def busy_once(job, place):
+        tries.append(job)
+        if len(tries) == 1:
+            raise Busy("another process is training there")
+        return perform(job, place)
+
+    monkeypatch.setattr(working, "perform", busy_once)
+    queue = Queue(place.storage)
+    queue.add([job_key(job)])
+    working.work([job], place)
+    assert queue.counts([job_key(job)])["complete"] == [job_key(job)]
+    assert "Given back: " in capsys.readouterr().out
 
 
 @pytest.fixture
