@@ -44,10 +44,10 @@ def test_the_change_is_that_of_scipys_paired_test():
     change = np.subtract(LATE, EARLY)
     low, high = stats.ttest_rel(LATE, EARLY).confidence_interval(0.95)
     assert row[:5] == [
-        "C10", "FM", "3", f"{np.mean(EARLY):.3f} → {np.mean(LATE):.3f}",
+        "C10", "FM", "3", f"{np.mean(EARLY):.2f} → " * 3 + f"{np.mean(LATE):.2f}",
         f"{change.mean():+.3f} [{low:+.3f}, {high:+.3f}] 0/3",
     ]  # fmt: skip
-    assert row[5:] == ["90% → 70%", "-20.0 [-20.0, -20.0] 0/3", "20% → 50%"]
+    assert row[5:] == ["90% → 90% → 90% → 70%", "-20.0 [-20.0, -20.0] 0/3", "20% → 20% → 20% → 50%"]
 
 
 def test_without_pseudo_labels_there_is_no_such_table():

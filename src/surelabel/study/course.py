@@ -9,19 +9,20 @@ from typing import Any
 from surelabel.study.layout import Filled, Layout
 from surelabel.study.plan import Study
 from surelabel.study.results import Record
-from surelabel.study.statistics import difference
+from surelabel.study.statistics import LEVEL, difference
 from surelabel.study.tables import Table
 
 Figures = Mapping[str, float | None]
+QUARTERS = (1, 2, 3, 4)
 # Key, format of a value; factor, format, and sign for the better of a change; headings.
 CHANGES = (
-    ("ece", "{:.3f}", 1, "{:+.3f}", -1, "ECE", "its change"),
+    ("ece", "{:.2f}", 1, "{:+.3f}", -1, "ECE", "its change"),
     ("purity", "{:.0%}", 100, "{:+.1f}", 1, "purity", "its change, points"),
 )
 
 
 def course_table(study: Study, layout: Layout) -> Table | None:
-    """From the second quarter of a run to its last; None where no run has pseudo-labels."""
+    """By quarters of a run, and from the second to the last; None where no run has pseudo-labels."""
     rows = []
     for column in layout.columns:
         for row in layout.rows:
@@ -32,31 +33,29 @@ def course_table(study: Study, layout: Layout) -> Table | None:
         return None
     headings = ["data", study.heading, "seeds", *(word for change in CHANGES for word in change[-2:]), "accepted"]
     caption = (
-        "Means over the second quarter of a run → over its last quarter, averaged over seeds; the change, its "
-        "confidence interval and for how many seeds it is for the better, as below. Confirmation bias would have ECE "
-        "rise and purity fall. The first quarter is left out: there selection begins, and hardly anything is accepted."
+        "Means over the four quarters of a run, averaged over seeds; the change from the second to the last, its "
+        f"{LEVEL:.0%} confidence interval, and for how many seeds it is for the better. Confirmation bias would have "
+        "ECE rise and purity fall. In the first quarter selection begins, and hardly anything is accepted."
     )
     return Table("Through training", headings, rows, caption)
 
 
 def _changes(cell: Filled) -> list[str]:
-    quarters = [(quarter(record, 2), quarter(record, 4)) for _, record in sorted(cell.records.items())]
+    runs = [[quarter(record, number) for number in QUARTERS] for record in cell.records.values()]
     words = []
     for key, form, factor, change, better, *_ in CHANGES:
-        known = _known(quarters, key)
-        words += [_from_to(known, form), difference([factor * (late - early) for early, late in known], change, better)]
-    return [*words, _from_to(_known(quarters, "acceptance"), "{:.0%}")]
+        pairs = [(second[key], last[key]) for _, second, _, last in runs]
+        changes = [factor * (last - second) for second, last in pairs if second is not None and last is not None]
+        words += [_course(runs, key, form), difference(changes, change, better)]
+    return [*words, _course(runs, "acceptance", "{:.0%}")]
 
 
-def _known(quarters: Sequence[tuple[Figures, Figures]], key: str) -> list[tuple[float, float]]:
-    pairs = [(early[key], late[key]) for early, late in quarters]
-    return [(early, late) for early, late in pairs if early is not None and late is not None]
-
-
-def _from_to(known: Sequence[tuple[float, float]], form: str) -> str:
-    if not known:
+def _course(runs: Sequence[Sequence[Figures]], key: str, form: str) -> str:
+    """The mean over runs of each quarter; '–' where none has any."""
+    means = [_mean([figures[key] for figures in quarters]) for quarters in zip(*runs, strict=True)]
+    if all(mean is None for mean in means):
         return "–"
-    return " → ".join(form.format(sum(values) / len(values)) for values in zip(*known, strict=True))
+    return " → ".join("–" if mean is None else form.format(mean) for mean in means)
 
 
 def quarter(record: Record, number: int) -> Figures:

@@ -23,7 +23,7 @@ def mean(values: Sequence[float | None], form: str) -> str:
     shown = form.format(statistics.mean(known))
     if len(known) == 1:
         return shown
-    return f"{shown} ± {form.format(statistics.stdev(known) / math.sqrt(len(known)))}"
+    return f"{shown} ± {form.replace('+', '').format(statistics.stdev(known) / math.sqrt(len(known)))}"
 
 
 def difference(values: Sequence[float], form: str, better: int) -> str:
