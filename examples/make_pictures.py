@@ -1,6 +1,6 @@
-"""Write Fashion-MNIST out as a folder of PNG files with a table of a few labels: what a newcomer with pictures has.
+"""Write a data set out as a folder of PNG files with a table of a few labels: what a newcomer with pictures has.
 
-    python examples/make_pictures.py pictures [--count 5000] [--labels 60]
+    python examples/make_pictures.py pictures [--count 5000] [--labels 60] [--data cifar10 --data-dir DIR]
     surelabel fit pictures/all --labels pictures/labels.csv
 
 Only `labels.csv` is shown to surelabel; `truth.csv` has the classes of all pictures, to see how well it did:
@@ -15,17 +15,17 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from surelabel.data.idx import load
+from surelabel.datasets import load
 
 
-def write(folder: Path, count: int, labelled: int, data_dir: str | None) -> None:
-    source = load(data_dir, "fashion-mnist").train
+def write(folder: Path, count: int, labelled: int, data: str, data_dir: str | None) -> None:
+    source = load(data, data_dir).train
     random = np.random.default_rng(0)
     chosen = np.sort(random.permutation(len(source))[:count])
     (folder / "all").mkdir(parents=True)
     names = [f"{number:05}.png" for number in chosen]
     for name, image in zip(names, source.images(chosen), strict=True):
-        Image.fromarray(image[0]).save(folder / "all" / name)
+        Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0)).save(folder / "all" / name)
     truth = [(name, source.classes[label]) for name, label in zip(names, source.labels[chosen], strict=True)]
     table(folder / "truth.csv", truth)
     each = labelled // len(source.classes)
@@ -59,13 +59,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--count", type=int, default=5000)
     parser.add_argument("--labels", type=int, default=60)
-    parser.add_argument("--data-dir", help="where the files of Fashion-MNIST are, if not where Debian puts them")
+    parser.add_argument("--data", default="fashion-mnist", choices=["fashion-mnist", "mnist", "cifar10", "cifar100"])
+    parser.add_argument("--data-dir", help="where its files are; those of Fashion-MNIST may be where Debian puts them")
     parser.add_argument("--check", type=Path, metavar="CSV", help="compare predictions with the truth instead")
     options = parser.parse_args()
     if options.check:
         check(options.folder, options.check)
     else:
-        write(options.folder, options.count, options.labels, options.data_dir)
+        write(options.folder, options.count, options.labels, options.data, options.data_dir)
 
 
 if __name__ == "__main__":

@@ -88,13 +88,13 @@ def _draw_bars(axes: Axes, bins: Groups) -> None:
     held = size > 0
     centre, width = (np.arange(len(size)) + 0.5) / len(size), 0.94 / len(size)
     accuracy, sure = correct[held] / size[held], confidence[held] / size[held]
-    axes.bar(centre[held], accuracy, width, color=LIGHT["s1"], label="right")
+    axes.bar(centre[held], accuracy, width, color=LIGHT["s1"], label="accuracy")
     axes.bar(
         centre[held], sure - accuracy, width, accuracy, facecolor="none", edgecolor=LIGHT["s2"],
-        linewidth=0.8, hatch="////", label="from there to what it says",
+        linewidth=0.8, hatch="////", label="gap to its confidence",
     )  # fmt: skip
-    axes.plot([0, 1], [0, 1], color=LIGHT["quiet"], linestyle="dashed", linewidth=1, label="where the two agree")
-    axes.set(xlim=(0, 1), ylim=(0, 1), ylabel="right")
+    axes.plot([0, 1], [0, 1], color=LIGHT["quiet"], linestyle="dashed", linewidth=1, label="perfect calibration")
+    axes.set(xlim=(0, 1), ylim=(0, 1), ylabel="accuracy")
     axes.yaxis.set_major_formatter(PercentFormatter(1))
 
 
@@ -108,7 +108,7 @@ def _draw_counts(axes: Axes, bins: Groups) -> None:
                 compact(int(count)), (place, count / size.sum()), (0, 2), textcoords="offset points", ha="center",
                 fontsize=7, color=LIGHT["ink"],
             )  # fmt: skip
-    axes.set(ylim=(0, 1.15 * float(size.max() / size.sum())), xlabel="says it is sure", ylabel="predictions")
+    axes.set(ylim=(0, 1.15 * float(size.max() / size.sum())), xlabel="confidence", ylabel="predictions")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(PercentFormatter(1, decimals=0))
     axes.yaxis.set_major_locator(MaxNLocator(2))
