@@ -29,9 +29,10 @@ def _order(seed: int, purpose: str, size: int, number: int) -> NDArray[np.int64]
     return generator(seed, purpose, number).permutation(size)
 
 
-# A large order is worth keeping; small ones, of which PAWS has one for each class, are made quickly.
-_kept_order = lru_cache(maxsize=4)(_order)
+# Orders are kept for the steps of a pass: of small ones PAWS has one for each class.
 LARGE = 4096
+_kept_order = lru_cache(maxsize=4)(_order)
+_kept_small_order = lru_cache(maxsize=2048)(_order)
 # Beyond this many samples an order is computed place by place: a stored one would grow with the pool.
 MOST_STORED = 2**17
 # Samples that are read from a disk are shuffled within a window of this many, made of short runs from everywhere.
@@ -60,7 +61,7 @@ def _in_pass(seed: int, purpose: str, number: int, places: NDArray[np.int64], si
         return _by_runs(seed, purpose, number, places, size, run)
     if size > MOST_STORED:
         return shuffled(seed, purpose, number, places, size)
-    order = _order if size < LARGE else _kept_order
+    order = _kept_small_order if size < LARGE else _kept_order
     return order(seed, purpose, size, number)[places]
 
 
