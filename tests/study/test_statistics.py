@@ -27,6 +27,7 @@ def test_a_difference_counts_what_is_better():
     assert difference([1.0, 2.0, -1.0], "{:+.1f}", 1).endswith(" 2/3")
     assert difference([1.0, 2.0, -1.0], "{:+.1f}", -1).endswith(" 1/3")
     assert difference([0.5], "{:+.1f}", 1) == "+0.5 1/1"
+    assert difference([0.5, -1.5], "{:+.1f}", 1) == "-0.5 (+0.5; -1.5) 1/2"
     assert difference([], "{:+.1f}", 1) == "–"
 
 

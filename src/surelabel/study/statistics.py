@@ -27,8 +27,9 @@ def mean(values: Sequence[float | None], form: str) -> str:
 
 
 def difference(values: Sequence[float], form: str, better: int) -> str:
-    """'+1.2 [-0.3, +2.7] 4/5': mean, its interval, how many are better; no interval for a single value, '–' for none.
+    """'+1.2 [-0.3, +2.7] 4/5': mean, its interval, how many are better; '–' for none.
 
+    A single value has no interval, and that of two would say nothing: they are shown themselves, '+1.2 (-0.3; +2.7)'.
     `better` is the sign of a difference for the better.
     """
     if not values:
@@ -36,6 +37,8 @@ def difference(values: Sequence[float], form: str, better: int) -> str:
     improved = f"{sum(value * better > 0 for value in values)}/{len(values)}"
     if len(values) == 1:
         return f"{form.format(values[0])} {improved}"
+    if len(values) == 2:
+        return f"{form.format(statistics.mean(values))} ({'; '.join(map(form.format, values))}) {improved}"
     low, high = map(form.format, interval(values))
     return f"{form.format(statistics.mean(values))} [{low}, {high}] {improved}"
 

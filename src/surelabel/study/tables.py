@@ -130,8 +130,8 @@ def pair_table(study: Study, layout: Layout) -> Table | None:
         return None
     caption = (
         f"Mean of the differences over the seeds that both have, on the same labelled samples [its {LEVEL:.0%} "
-        "confidence interval by Student's t, which takes differences for normal: one run that fails widens it], seeds "
-        "improved / seeds. No correction for several comparisons."
+        "confidence interval by Student's t, which takes differences for normal: one run that fails widens it; of two "
+        "seeds, both differences], seeds improved / seeds. No correction for several comparisons."
     )
     if chosen:
         caption += (
