@@ -18,7 +18,7 @@ from PIL import Image
 from surelabel.datasets import load
 
 
-def write(folder: Path, count: int, labelled: int, data: str, data_dir: str | None) -> None:
+def write(folder: Path, count: int, labelled: int, sets: int, data: str, data_dir: str | None) -> None:
     source = load(data, data_dir).train
     random = np.random.default_rng(0)
     chosen = np.sort(random.permutation(len(source))[:count])
@@ -28,10 +28,14 @@ def write(folder: Path, count: int, labelled: int, data: str, data_dir: str | No
         Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0)).save(folder / "all" / name)
     truth = [(name, source.classes[label]) for name, label in zip(names, source.labels[chosen], strict=True)]
     table(folder / "truth.csv", truth)
+    print(f"{count} pictures in {folder / 'all'}")
     each = labelled // len(source.classes)
-    given = [row for kind in source.classes for row in [row for row in truth if row[1] == kind][:each]]
-    table(folder / "labels.csv", given)
-    print(f"{count} pictures in {folder / 'all'}, {len(given)} labels in {folder / 'labels.csv'}")
+    for number in range(sets):
+        part = slice(number * each, (number + 1) * each)
+        given = [row for kind in source.classes for row in [row for row in truth if row[1] == kind][part]]
+        path = folder / (f"labels-{number}.csv" if number else "labels.csv")
+        table(path, given)
+        print(f"{len(given)} labels in {path}")
 
 
 def table(path: Path, rows: list[tuple[str, str]]) -> None:
@@ -59,6 +63,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--count", type=int, default=5000)
     parser.add_argument("--labels", type=int, default=60)
+    parser.add_argument("--sets", type=int, default=1, help="so many sets of labels, none of which shares a picture")
     parser.add_argument("--data", default="fashion-mnist", choices=["fashion-mnist", "mnist", "cifar10", "cifar100"])
     parser.add_argument("--data-dir", help="where its files are; those of Fashion-MNIST may be where Debian puts them")
     parser.add_argument("--check", type=Path, metavar="CSV", help="compare predictions with the truth instead")
@@ -66,7 +71,7 @@ def main() -> None:
     if options.check:
         check(options.folder, options.check)
     else:
-        write(options.folder, options.count, options.labels, options.data, options.data_dir)
+        write(options.folder, options.count, options.labels, options.sets, options.data, options.data_dir)
 
 
 if __name__ == "__main__":

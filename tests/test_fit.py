@@ -292,6 +292,16 @@ def test_the_last_two_checkpoints_and_the_most_accurate_one_are_kept(tiny):
     assert steps == {"": 40, "-previous": 36, "-best": best["step"]}
 
 
+@pytest.mark.parametrize("part", ["torch", "processor"])
+def test_another_torch_or_processor_is_said(tiny, capsys, part):
+    path = fit(tiny).path / "environment.json"
+    environment = json.loads(path.read_text())
+    path.write_text(json.dumps(environment | {part: "another"}))
+    fit(tiny, resume=True)
+    words = f"begun with {part} another, and goes on with {environment[part]}: not bit for bit"
+    assert words in capsys.readouterr().out.replace("\n", " ")
+
+
 def test_another_number_of_threads_is_said_and_used(tiny, capsys):
     fit(tiny)
     fit(replace(tiny, threads=2), resume=True)

@@ -32,7 +32,7 @@ from surelabel.network import Network
 from surelabel.own import NOTHING, Own
 from surelabel.pace import TRAINING, seconds_per_step, steps_in
 from surelabel.protocol import summary
-from surelabel.runfolder import RunFolder
+from surelabel.runfolder import RunFolder, environment
 from surelabel.settings import flatten
 from surelabel.share import Share, losses_told
 from surelabel.state import TrainState
@@ -167,9 +167,12 @@ def _begun(asked: Run, folder: RunFolder, console: Console, own: Own) -> Run:
     """The run in a folder, to go on with. It must be the one that is asked for; of another machine it is said."""
     run = folder.run()
     _refuse_other_settings(asked, run, folder.path, own)
-    before = folder.torch_version()
-    if before != torch.__version__:
-        console.print(f"The run was begun with torch {before}, and goes on with {torch.__version__}: not bit for bit")
+    here = environment()
+    for name, before in folder.environment().items():
+        if before not in (None, here[name]):  # older runs do not tell their processor
+            console.print(
+                f"The run was begun with {name} {before}, and goes on with {here[name]}: not bit for bit", **PLAIN
+            )
     if asked.threads not in (None, run.threads):
         console.print(
             f"The run was begun with --threads {run.threads}, and goes on with {asked.threads}: sums may round "

@@ -96,10 +96,10 @@ class RunFolder:
         with self._damage("table.json") as read:
             return Encoding.from_json(read)
 
-    def torch_version(self) -> str:
-        """The torch that the run was begun with."""
+    def environment(self) -> dict[str, Any]:
+        """What the run was begun with."""
         with self._damage("environment.json") as read:
-            return str(read["torch"])
+            return {"torch": str(read["torch"]), "processor": read.get("processor")}
 
     def labelled(self) -> NDArray[np.int64]:
         with self._damage("split.json") as read:
@@ -247,7 +247,7 @@ def commit() -> str | None:
 
 
 def environment() -> dict[str, Any]:
-    """The versions that a run is made with."""
+    """What a run is made with."""
     return {
         "surelabel": surelabel.__version__,
         "commit": commit(),
@@ -255,5 +255,6 @@ def environment() -> dict[str, Any]:
         "torch": torch.__version__,
         "numpy": np.__version__,
         "platform": f"{platform.system()} {platform.machine()}",
+        "processor": torch.backends.cpu.get_cpu_capability(),  # whose instructions decide how sums round
         "threads": torch.get_num_threads(),
     }
