@@ -16,7 +16,7 @@ from surelabel.validate import validate
 NAMES = (
     "table1", "imagenet", "long-tail", "phc", "fm-ema", "sigma-ablation", "temperature", "samples", "momentum",
     "swa-onset", "threshold-sweep", "paws-sweep", "curves", "paws-curves", "classwise", "schedules", "lt-data",
-    "phc-data", "cost", "bam-settings", "bam-parts",
+    "phc-data", "cost", "bam-settings", "bam-parts", "features",
 )  # fmt: skip
 
 

@@ -1,7 +1,13 @@
 """The studies of how training goes, of rare classes and of cost: Figures 2 to 4, Appendix G."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from surelabel.config import Run
+from surelabel.recipes import pictures
+from surelabel.study.ablations import SOFT_ALL
 from surelabel.study.benchmarks import cell, seeds_of
-from surelabel.study.plan import Cell, Study
+from surelabel.study.plan import Cell, Job, Study, changed
 
 
 def _curves(scale: str) -> list[Cell]:
@@ -9,6 +15,28 @@ def _curves(scale: str) -> list[Cell]:
     places = ("cifar100-400",) if scale == "paper" else ("fashion-mnist-40", "cifar10-40", "cifar10-250")
     # The supervised one, which the paper's figure does not have, tells over-fitting from learning one's own mistakes.
     return _all(("pseudo-label", "uda", "fixmatch", "bam-uda", "supervised"), places, scale)
+
+
+def _features(scale: str) -> list[Cell]:
+    """Frozen features of a pretrained network: a minute a run, and the pool helps, as it hardly does from scratch."""
+    return [
+        Cell(title, f"CIFAR-10-{labels}, pretrained", (("", Job(_on_features(method, labels, settings, scale))),), 5)
+        for labels in (40, 250)
+        for title, method, settings in (
+            ("supervised", "supervised", {}),
+            ("FM", "fixmatch", {}),
+            ("BAM-FM", "bam-fixmatch", {}),
+            ("UDA", "uda", {}),
+            (SOFT_ALL, "uda", {"target.temperature": 0.9, "selection.threshold": 0.0}),
+            ("BAM-UDA", "bam-uda", {}),
+        )
+    ]
+
+
+def _on_features(method: str, labels: int, settings: Mapping[str, Any], scale: str) -> Run:
+    run = changed(pictures(method, "cifar10", labels), {"steps": 3000, "evaluation.every": 0.025, **settings})
+    made: Run = changed(run, {"threads": 1 if scale == "laptop" else None})
+    return made
 
 
 def _paws_curves(scale: str) -> list[Cell]:
@@ -37,6 +65,11 @@ COST_PAIRS = (
 STUDIES = (
     Study("curves", "accuracy, ECE, purity and confidence through training", "Figure 2 (fig:fm_traincurves)", _curves,
           pairs=(("UDA", "BAM-UDA"),), shows="curves"),
+    Study("features", "the methods on frozen features of a network that knows ImageNet", "not in the paper", _features,
+          pairs=(("supervised", "FM"), ("supervised", "BAM-UDA"), ("FM", "BAM-FM"), ("UDA", "BAM-UDA"),
+                 (SOFT_ALL, "BAM-UDA")), shows="curves",
+          note="CIFAR-10's pictures, described once by an EfficientNet-Lite0 that stays as it is; 3000 steps of a "
+          "small network on these features."),
     Study("paws-curves", "what averaging the weights does to PAWS through training", "Figure 3 (fig:paws_traincurves)",
           _paws_curves, pairs=(("PAWS", "PAWS+SWA"), ("PAWS", "PAWS+EMA")), shows="curves"),
     Study("classwise", "accuracy on frequent and on rare classes", "Figure 4 (sfig:lt_classwise)", _classwise,
