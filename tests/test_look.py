@@ -17,16 +17,27 @@ def pictures(tmp_path):
     return made
 
 
-def test_photographs_suit(pictures):
+def test_photographs_suit(pictures, monkeypatch):
+    monkeypatch.setattr(look, "MOST_SMALL", 0)
     pictures(6, (200, 100), "RGB")
     (pictures(3, (28, 28), "L") / "note.txt").write_text("not a picture")
     assert suits_pretrained(pictures(0, (1, 1), "L"))
 
 
-def test_small_and_grey_pictures_do_not(pictures):
+def test_small_and_grey_pictures_suit_if_they_are_not_too_many(pictures, monkeypatch):
     pictures(3, (200, 100), "RGB")
     pictures(4, (200, 100), "L")
-    assert not suits_pretrained(pictures(4, (32, 32), "RGB"))
+    folder = pictures(4, (32, 32), "RGB")
+    assert suits_pretrained(folder)
+    monkeypatch.setattr(look, "MOST_SMALL", 10)
+    assert not suits_pretrained(folder)
+    monkeypatch.setattr(look, "MOST_SMALL", 11)
+    assert suits_pretrained(folder)
+
+
+def test_tiny_pictures_do_not(pictures):
+    pictures(3, (200, 100), "RGB")
+    assert not suits_pretrained(pictures(4, (27, 100), "RGB"))
 
 
 def test_without_the_weights_nothing_suits(pictures, monkeypatch):

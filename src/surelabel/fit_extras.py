@@ -12,7 +12,7 @@ from surelabel.settings import CONFIG, read_run
 
 
 def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str, str]) -> Run:
-    """The recipe for these; for a folder of photographs one with a pretrained network, unless another is asked for."""
+    """The recipe for these; for pictures that suit it one with a pretrained network, unless another is asked for."""
     data = choice.get("data", "phc")
     if asked.get("network.trunk", "none") != "none":
         if "size" in extra:

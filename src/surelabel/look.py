@@ -9,7 +9,11 @@ from pathlib import Path
 from surelabel.image_kinds import FORMATS, SUFFIXES, visible
 
 LOOKED_AT = 50
-LEAST_SIDE = 64
+PHOTOGRAPH_SIDE = 64
+# Features of smaller or grey pictures tell more than a small network learns from few labels, too (docs/pictures.md).
+# But each picture takes 150 kB of the cache and 10 ms of a core then: of many, that would be a surprise.
+SMALL_SIDE = 28
+MOST_SMALL = 20_000
 DEEPEST = 8
 
 
@@ -19,20 +23,23 @@ def is_installed() -> bool:
 
 
 def suits_pretrained(folder: str | Path) -> bool:
-    """Whether the pretrained network is installed, and most of the pictures are what it knows: in colour, not tiny."""
+    """Whether the pretrained network is installed, and most of the pictures are photographs, or small and not many."""
     if not is_installed():
         return False
     from PIL import Image
 
-    photographs = pictures = 0
+    photographs = small = pictures = 0
     for path in islice(_files(Path(folder)), LOOKED_AT):
         try:
             with Image.open(path, formats=FORMATS) as image:
                 pictures += 1
-                photographs += min(image.size) >= LEAST_SIDE and image.mode in ("RGB", "RGBA", "P", "CMYK")
+                photographs += min(image.size) >= PHOTOGRAPH_SIDE and image.mode in ("RGB", "RGBA", "P", "CMYK")
+                small += min(image.size) >= SMALL_SIDE
         except Exception:  # damaged or hostile; what cannot be read is told of later, when all are
             continue
-    return 2 * photographs > pictures
+    if 2 * photographs > pictures:
+        return True
+    return 2 * small > pictures and next(islice(_files(Path(folder)), MOST_SMALL, None), None) is None
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -111,7 +111,7 @@ def table(method: str, data: str, labels: int | str = "all") -> Run:
 
 
 def pictures(method: str, data: str, labels: int | str = "all") -> Run:
-    """Own photographs, seen by a network that was trained on ImageNet: its features are learnt from like a table."""
+    """Own pictures, seen by a network that was trained on ImageNet: its features are learnt from like a table."""
     run = table(method, data, labels)
     return replace(run, pixels=PHOTOGRAPH, network=replace(run.network, name="mlp-1-256", trunk="efficientnet-lite0"))
 
