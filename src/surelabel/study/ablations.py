@@ -11,7 +11,16 @@ from surelabel.study.plan import Cell, Printed, Study
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 QUANTILES = (0.95, 0.7, 0.5, 0.3)
 LONGER, STRONG = "3 × the steps", "labels in strong views"
-SOFT, SOFT_ALL = "UDA, t = 0.9", "UDA, t = 0.9, all accepted"
+SOFT, SOFT_ALL, AT_ONCE = "UDA, t = 0.9", "UDA, t = 0.9, all accepted", "BAM-UDA, Q at once"
+# From UDA to BAM-UDA, whose Q rises from 0.1 at first.
+PARTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "UDA": ("uda", {}),
+    SOFT: ("uda", {"target.temperature": 0.9}),
+    SOFT_ALL: ("uda", {"target.temperature": 0.9, "selection.threshold": 0.0}),
+    AT_ONCE: ("bam-uda", {"selection.start": 0.95}),
+    "BAM-UDA": ("bam-uda", {}),
+}
+PART_PAIRS = ((SOFT_ALL, AT_ONCE), (AT_ONCE, "BAM-UDA"), (SOFT_ALL, "BAM-UDA"), ("UDA", "BAM-UDA"))
 PAWS_EPOCHS = 600  # of the paper's runs on CIFAR, of which its numbers of epochs are parts
 
 
@@ -48,18 +57,11 @@ def _sigma(scale: str) -> list[Cell]:
 
 
 def _parts(scale: str) -> list[Cell]:
-    """From UDA to BAM-UDA in three steps: softer targets; nearly all accepted; the Bayesian head and its deviation."""
-    soft = {"target.temperature": 0.9}
-    rows: list[tuple[str, str, dict[str, Any]]] = [
-        ("uda", "UDA", {}),
-        ("uda", SOFT, soft),
-        ("uda", SOFT_ALL, soft | {"selection.threshold": 0.0}),
-        ("bam-uda", "BAM-UDA", {}),
-    ]
+    """From UDA to BAM-UDA: softer targets; all accepted; the Bayesian head and its deviation; Q's warm-up."""
     return [
         cell(method, place, scale, seeds_of(scale), row=row, settings=settings)
         for place in (("cifar100-400",) if scale == "paper" else (SMALL, "cifar10-250"))
-        for method, row, settings in rows
+        for row, (method, settings) in PARTS.items()
     ]
 
 
@@ -172,7 +174,7 @@ _STUDIES = (
           "Figure 1b (fig:combined_emp)", _paws_sweep, heading="setting", shows="correlation",
           base="τ = 0.1, t = 0.25"),
     Study("bam-parts", "from UDA to BAM-UDA step by step: which of them helps?", "not in the paper", _parts,
-          pairs=(("UDA", SOFT), (SOFT, SOFT_ALL), (SOFT_ALL, "BAM-UDA"), ("UDA", "BAM-UDA"))),
+          pairs=(("UDA", SOFT), (SOFT, SOFT_ALL), *PART_PAIRS)),
     Study("bam-settings", "what BAM-FixMatch gains or loses by each of its settings", "not in the paper", _bam_settings,
           pairs=(("FM", "BAM-FM"), *((f"FM, {name}", f"BAM-FM, {name}") for name in (LONGER, STRONG)),
                  *(("FM", f"FM, {name}") for name in (LONGER, STRONG)),

@@ -5,7 +5,7 @@ from typing import Any
 
 from surelabel.config import Run
 from surelabel.recipes import pictures
-from surelabel.study.ablations import SOFT_ALL
+from surelabel.study.ablations import AT_ONCE, PART_PAIRS, PARTS, SOFT_ALL
 from surelabel.study.benchmarks import cell, seeds_of
 from surelabel.study.plan import Cell, Job, Study, changed
 
@@ -26,9 +26,7 @@ def _features(scale: str) -> list[Cell]:
             ("supervised", "supervised", {}),
             ("FM", "fixmatch", {}),
             ("BAM-FM", "bam-fixmatch", {}),
-            ("UDA", "uda", {}),
-            (SOFT_ALL, "uda", {"target.temperature": 0.9, "selection.threshold": 0.0}),
-            ("BAM-UDA", "bam-uda", {}),
+            *((title, *PARTS[title]) for title in ("UDA", SOFT_ALL, AT_ONCE, "BAM-UDA")),
         )
     ]
 
@@ -66,8 +64,8 @@ STUDIES = (
     Study("curves", "accuracy, ECE, purity and confidence through training", "Figure 2 (fig:fm_traincurves)", _curves,
           pairs=(("UDA", "BAM-UDA"),), shows="curves"),
     Study("features", "the methods on frozen features of a network that knows ImageNet", "not in the paper", _features,
-          pairs=(("supervised", "FM"), ("supervised", "BAM-UDA"), ("FM", "BAM-FM"), ("UDA", "BAM-UDA"),
-                 (SOFT_ALL, "BAM-UDA")), shows="curves",
+          pairs=(("supervised", "FM"), ("supervised", SOFT_ALL), ("supervised", "BAM-UDA"), ("FM", "BAM-FM"),
+                 *PART_PAIRS), shows="curves",
           note="CIFAR-10's pictures, described once by an EfficientNet-Lite0 that stays as it is; 3000 steps of a "
           "small network on these features."),
     Study("paws-curves", "what averaging the weights does to PAWS through training", "Figure 3 (fig:paws_traincurves)",
