@@ -57,7 +57,7 @@ def save(figure: "Figure", path: Path) -> list[Path]:
 def _curves(layout: Layout) -> "Figure":
     """A row for each data set, a column for each figure through training: mean over seeds, and its standard error."""
     shown = [key for key in COURSE if any(_course(cell, key) is not None for cell in layout.cells.values())]
-    figure = new_figure(3.2 * len(shown), 2.8 * len(layout.columns))
+    figure = new_figure(3.0 * len(shown) + 1.8, 2.8 * len(layout.columns))
     axes = figure.subplots(len(layout.columns), len(shown), squeeze=False)
     for line, column in zip(axes, layout.columns, strict=True):
         for place, key in zip(line, shown, strict=True):
@@ -66,8 +66,9 @@ def _curves(layout: Layout) -> "Figure":
             place.set(xlabel="step", ylabel=COURSE[key])
             _tidy(place)
         line[0].set_title(column, loc="left", fontsize=10)
-        if line[0].get_legend_handles_labels()[0]:
-            line[0].legend(fontsize=7, frameon=False)
+        handles, labels = line[0].get_legend_handles_labels()
+        if handles:  # beside the last place: seven curves leave no room for it among them
+            line[-1].legend(handles, labels, fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.02, 0.5))
     return figure
 
 
