@@ -1,3 +1,5 @@
+import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +20,7 @@ from surelabel.fit import fit
 from surelabel.look import is_installed
 from surelabel.predict import predict_to_csv
 from surelabel.stored import evaluate_run
+from tests.conftest import PATIENCE
 
 needs_weights = pytest.mark.skipif(not is_installed(), reason="the extra `pretrained` is not installed")
 
@@ -47,6 +50,24 @@ def test_the_pretrained_network_knows_a_photograph():
         found = EfficientNetLite0().eval()(image)
     logits = found @ weights["_fc.weight"].T + weights["_fc.bias"]
     assert {984, 985} & set(logits[0].topk(5).indices.tolist())
+
+
+def test_who_begins_at_the_same_time_waits_for_the_first(few, cache, monkeypatch):
+    computed, inside = [], threading.Event()
+
+    def slow(source, progress):
+        computed.append(1)
+        inside.set()
+        time.sleep(0.5)
+        return np.ones((len(source), features.FEATURES), np.float32)
+
+    monkeypatch.setattr(features, "_compute", slow)
+    first = threading.Thread(target=seen_by_trunk, args=(few,))
+    first.start()
+    assert inside.wait(PATIENCE)
+    assert (seen_by_trunk(few).rows == 1).all()
+    first.join()
+    assert len(computed) == 1
 
 
 @needs_weights

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from filelock import FileLock
 from numpy.typing import NDArray
 
 from surelabel.backbones.pretrained import FEATURES, NAME, OFFSET, SCALE, EfficientNetLite0
@@ -64,10 +65,12 @@ def seen_by_trunk(source: Source, progress: Progress | None = None) -> FeatureSo
         held.update(source.images(index).tobytes())
     place = writable_cache()
     name = f"features-{NAME}-{held.hexdigest()}"
-    stored = None if place is None else _read(place, name, len(source))
-    if stored is None:
-        stored = _compute(source, progress)
-        if place is not None:
+    if place is None:
+        return FeatureSource(source, _compute(source, progress))
+    with FileLock(place / f"{name}.lock"):  # workers that begin together with the same pictures wait for the first
+        stored = _read(place, name, len(source))
+        if stored is None:
+            stored = _compute(source, progress)
             _keep(stored, place, name)
     return FeatureSource(source, stored)
 
