@@ -59,7 +59,6 @@ POOLS = {
     "phc": POOL_OF_CRYSTALS, "cifar10-lt10": 20_431, "cifar10-lt100": 12_406, "cifar100-lt10": 19_573,
     "cifar100-lt100": 10_847,
 }  # fmt: skip
-Q_AT_ONCE = 0.95
 PHOTOGRAPH = 224  # pixels: what networks that know ImageNet were trained on
 CIFAR100_DECAY = 1e-3  # what FixMatch's authors use there
 
@@ -114,10 +113,6 @@ def table(method: str, data: str, labels: int | str = "all") -> Run:
 def pictures(method: str, data: str, labels: int | str = "all") -> Run:
     """Own pictures, seen by a network that was trained on ImageNet: its features are learnt from like a table."""
     run = table(method, data, labels)
-    if method.startswith("bam-"):
-        # Beginning with the most certain tenth of the pool, as the paper does, is what few labels suffer from most
-        # here: docs/results.md, "On pretrained features".
-        run = replace(run, selection=replace(run.selection, start=Q_AT_ONCE))
     return replace(run, pixels=PHOTOGRAPH, network=replace(run.network, name="mlp-1-256", trunk="efficientnet-lite0"))
 
 

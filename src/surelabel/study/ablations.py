@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from surelabel.recipes import Q_AT_ONCE
 from surelabel.study import printed
 from surelabel.study.benchmarks import SMALL, benchmark_title, cell, method_title, run_of, seeds_of
 from surelabel.study.plan import Cell, Printed, Study
@@ -18,7 +17,7 @@ PARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "UDA": ("uda", {}),
     SOFT: ("uda", {"target.temperature": 0.9}),
     SOFT_ALL: ("uda", {"target.temperature": 0.9, "selection.threshold": 0.0}),
-    AT_ONCE: ("bam-uda", {"selection.start": Q_AT_ONCE}),
+    AT_ONCE: ("bam-uda", {"selection.start": 0.95}),
     "BAM-UDA": ("bam-uda", {}),
 }
 PART_PAIRS = ((SOFT_ALL, AT_ONCE), (AT_ONCE, "BAM-UDA"), (SOFT_ALL, "BAM-UDA"), ("UDA", "BAM-UDA"))
