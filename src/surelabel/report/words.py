@@ -94,8 +94,9 @@ def state(recorded: Recorded, measured: Measured | None) -> list[str]:
         said.append(f"This run is unfinished: {reached}, of {count(recorded.run.steps)} steps planned.{what}")
     if measured is not None and measured.averaged is None:
         said.append(
-            "These data have no test set: every label was used for training, so nothing here can say how accurate the "
-            "classifier is, or how far its confidence can be trusted. To know, label some samples and keep them apart."
+            "These data have no test set: every label was used for training, so how accurate the classifier is, and "
+            "how far its confidence can be trusted, can at best be estimated. To know, label some samples and keep "
+            "them apart."
         )
     return said
 
