@@ -4,6 +4,7 @@ import sys
 import pytest
 
 from surelabel.cli import COMMANDS, main
+from surelabel.settings import keys
 
 
 @pytest.mark.parametrize(
@@ -15,6 +16,16 @@ def test_help_does_not_import_torch(arguments):
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert said.splitlines()[-1] == "False 0"
+
+
+def test_help_of_fit_begins_with_how_to_begin_and_names_every_setting_as_it_is_written(capsys):
+    assert main(["fit", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("usage: surelabel fit [DATA] [--OPTION VALUE ...]")
+    assert [key for key, _ in keys() if f"--{key.replace('_', '-')} " not in said] == []
+    assert "(default: 800)" in said  # of the crystals' recipe
+    assert "SUPPRESS" not in said
+    assert "%(default)s" not in said
 
 
 def test_help_names_every_command(capsys):

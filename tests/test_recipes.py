@@ -7,7 +7,7 @@ from surelabel.config import METHODS, steps_of
 from surelabel.data.longtail import class_sizes
 from surelabel.errors import UserError
 from surelabel.methods import METHODS as BUILT
-from surelabel.recipes import BENCHMARKS, POOLS, SIZES, parse, recipe
+from surelabel.recipes import BENCHMARKS, POOLS, SIZES, finetune, parse, recipe
 from surelabel.validate import validate
 
 
@@ -53,6 +53,13 @@ def test_pseudo_label_on_crystals_is_fixmatch(base, size):
     assert replace(one, method=two.method, out=two.out) == two
     methods = [replace(build.build_method(run), views=None) for run in (one, two)]
     assert methods[0] == methods[1]
+
+
+def test_finetuning_computes_as_its_run_did():
+    run = replace(recipe("paws+ema", "imagenet", "10%", "paper"), compile=False)
+    tuned = finetune(run, "run", 100)
+    assert run.precision == "32"
+    assert (tuned.precision, tuned.compile) == ("32", False)
 
 
 def test_an_epoch_is_of_the_data_set_it_is_named_for():

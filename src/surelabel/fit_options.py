@@ -37,7 +37,7 @@ RUN-finetuned unless --out names another; any setting of `surelabel fit` can be 
 # Options that are not settings of the run itself.
 EXTRA = {
     "recipe": "a benchmark by name, such as cifar10-250 or uda-cifar10-250; `surelabel recipes` lists them",
-    "size": "laptop: a small network for some minutes on a CPU, unless you say paper: the paper's size",
+    "size": "laptop, unless you say otherwise: a small network for some minutes on a CPU; paper: the paper's size",
     "config": "a YAML file of settings, such as the config.yaml of a run folder",
     "resume": "go on with the run in this folder; auto: with the one that these options name, if it was begun",
     "minutes": "how long to train, instead of --steps: some steps are timed first",

@@ -35,7 +35,7 @@ def course_table(study: Study, layout: Layout) -> Table | None:
     caption = (
         "Means over the four quarters of a run, averaged over seeds; the change from the second to the last, its "
         f"{LEVEL:.0%} confidence interval, and for how many seeds it is for the better. Confirmation bias would have "
-        "ECE rise and purity fall. In the first quarter selection begins, and hardly anything is accepted."
+        "ECE rise and purity fall. The first quarter, in which selection begins, is left out of the change."
     )
     return Table("Through training", headings, rows, caption)
 
