@@ -1,16 +1,32 @@
 """Ctrl-C and SIGTERM: finish the step, save, and leave."""
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 
 class Stopped(Exception):
-    """The run was asked to stop, and saved itself."""
+    """The run was asked to stop, and what it had done is saved."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.exit_code = 128 + number  # what a shell reports of a program that the signal ended
+
+
+@contextmanager
+def stopping() -> Iterator[None]:
+    """Within this block SIGTERM raises `Stopped`, as Ctrl-C raises KeyboardInterrupt: what is held is given back."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Stopped(number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class StopRequest:

@@ -1,3 +1,4 @@
+import argparse
 import json
 import re
 import subprocess
@@ -6,10 +7,12 @@ import sys
 import pytest
 
 from surelabel.cli import main
-from surelabel.study import results
+from surelabel.fit_options import read_options
+from surelabel.study import command, results
+from surelabel.study.asked import chosen
 from surelabel.study.benchmarks import run_of
 from surelabel.study.catalogue import STUDIES
-from surelabel.study.plan import changed, job_key, jobs_of, settings_of
+from surelabel.study.plan import Job, changed, different, job_key, jobs_of, settings_of
 
 
 def test_the_list_says_of_each_study_what_where_how_many_and_how_long(tmp_path, capsys):
@@ -45,7 +48,11 @@ def test_the_list_says_of_each_study_what_where_how_many_and_how_long(tmp_path, 
         (["study", "phc", "--set", "seed=3"], "--seeds says how many"),
         (["study", "phc", "--set", "optimizer.lr=0.1"], "this study compares 0.01, 0.03 of it"),
         (["study", "temperature", "--set", "target.temperature=0.3"], "this study compares 0.4, 0.8, 0.9, 1.0 of it"),
-        (["study", "phc", "--set", "labels=20"], "this study compares 1%, 10%, all of it"),
+        (["study", "phc", "--set", "labels=20"], "are what a study is of"),
+        (["study", "samples", "--tables", "--set", "data=cifar10"], "are what a study is of"),
+        (["study", "samples", "--tables", "--set", "selection.threshold=0.5"], "has no effect on any run of this"),
+        (["study", "phc", "--set", "size=paper"], "--scale paper makes runs of the paper's size"),
+        (["study", "--list", "--data", "phc"], "is of one study: name it"),
         (["study", "table1", "--tables", "--set", "optimizer.trust=0.002"], "do not go together"),
         (["study", "phc", "--storage", "mysql://x"], "it can be sqlite:///FILE or postgresql://"),
         (["study", "curves", "--data", "cifar10"], "To leave it out, name the others"),
@@ -57,6 +64,9 @@ def test_the_list_says_of_each_study_what_where_how_many_and_how_long(tmp_path, 
         (["sweep", "--space", "optimizer.lr=1:2:3"], "write KEY=LOW:HIGH"),
         (["sweep", "--space", "head.samples=log:0.4:50"], "is a whole number, and so must LOW and HIGH be"),
         (["sweep", "--space", "network.norm=1:2"], "is no number; name its values"),
+        (["sweep", "--space", "method=uda,bam-uda"], "needs a sweep of its own, by --method"),
+        (["sweep", "--space", "fidelity=paper,released"], "needs a sweep of its own, by --fidelity"),
+        (["sweep", "--space", "optimizer.lr=1:2", "--space", "optimizer.lr=1,2"], "optimizer.lr is given twice"),
         (["sweep", "--space", "optimizer.lr=1:2", "--optimizer.lr", "1"], "has no place beside --space"),
         (["sweep", "--space", "selection.threshold=0.7:0.99", "--method", "bam-uda"], "has no effect on this run"),
     ],
@@ -66,6 +76,51 @@ def test_a_users_mistake_is_told_before_any_work(arguments, message, capsys, tmp
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.rglob("config.yaml"))
+
+
+def test_one_study_is_listed_as_it_is_asked_for(tmp_path, capsys):
+    assert main(["study", "phc", "--list", "--seeds", "1", "--set", "steps=40", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "Table 4" in said
+    assert "Table 1" not in said
+    assert f"{len(jobs_of(STUDIES['phc'].cells('laptop'), 1))} runs, " in said
+
+
+def test_a_study_of_the_released_code_has_the_runs_that_fit_would_make():
+    options = argparse.Namespace(data=["phc"], set=["fidelity=released"], seeds=None)
+    cells = STUDIES["table1"].cells("laptop")
+    runs, plain = (
+        {job.run.method: job.run for job in jobs_of(part, 1) if (job.run.data, job.run.labels) == ("phc", "10%")}
+        for part in (chosen(cells, options), cells)
+    )
+    asked = ["--data", "phc", "--labels", "10%", "--method", "bam-uda", "--fidelity", "released"]
+    assert different(settings_of(Job(runs["bam-uda"])), settings_of(Job(read_options(asked).run))) == []
+    assert job_key(Job(runs["bam-paws"])) == job_key(Job(plain["bam-paws"]))
+
+
+def test_workers_of_one_command_take_the_gpus_in_turn(monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert command._gpus() == ["0", "1"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,GPU-5e")
+    assert command._gpus() == ["3", "GPU-5e"]
+    begun = []
+
+    class Worker:
+        exitcode = 0
+
+        def __init__(self, target, args):
+            begun.append(args[-1])
+
+        def start(self):
+            pass
+
+        join = start
+
+    monkeypatch.setattr(command.multiprocessing, "get_context", lambda kind: argparse.Namespace(Process=Worker))
+    monkeypatch.setattr(command, "Queue", lambda *given: argparse.Namespace(counts=lambda keys: None))
+    assert command._together([], argparse.Namespace(storage="", lost_after=60), 3) == 0
+    assert begun == ["3", "GPU-5e", "3"]
 
 
 def test_a_study_on_pretrained_features_asks_for_their_packages_first(capsys, tmp_path, monkeypatch):

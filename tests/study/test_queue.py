@@ -4,7 +4,7 @@ import threading
 import pytest
 
 from surelabel.errors import UserError
-from surelabel.study.queue import BEAT, Queue, open_storage
+from surelabel.study.queue import BEAT, MOST_LOST, Queue, open_storage
 from tests.conftest import PATIENCE
 
 RECORD = {"final": {"accuracy": 0.5}, "words": "µ ≤ 1"}
@@ -106,8 +106,28 @@ def test_a_storage_out_of_reach_is_asked_again_and_that_is_said(storage, method,
     assert "The storage does not answer" in capsys.readouterr().out
     failures[0] = 3
     queue.add(["b"])
-    with pytest.raises(OperationalError):
+    with pytest.raises(UserError, match="the same command goes on"):
         queue.claim(["b"], {})
+
+
+def test_a_run_that_costs_its_workers_is_given_up_until_it_is_asked_for_again(storage):
+    """It may need more memory than there is: the others must be done before every worker is gone."""
+    queue = Queue(storage, lost_after=600)
+    queue.add(["greedy", "other"])
+    for _ in range(MOST_LOST):
+        claim = queue.claim(["greedy", "other"], {})
+        assert claim.key == "greedy"
+        silence(storage, claim)
+    assert queue.claim(["greedy", "other"], {}).key == "other"
+    assert "workers were lost at it" in queue.errors(["greedy"])["greedy"]
+    queue.add(["greedy"])
+    silence(storage, queue.claim(["greedy"], {}))
+    given_back = queue.claim(["greedy"], {})
+    assert given_back.key == "greedy"
+    queue.release(given_back)
+    for _ in range(MOST_LOST):  # each who gave it back had worked on it
+        silence(storage, queue.claim(["greedy"], {}))
+    assert queue.claim(["greedy"], {}) is None
 
 
 def test_after_an_outage_nobody_is_taken_for_dead_at_once(storage, monkeypatch, capsys):

@@ -26,7 +26,6 @@ def test_a_whole_number_stays_one_and_names_are_chosen_from():
         ("bam-uda", ["selection.threshold=0.7:0.99"]),
         ("bam-uda", ["selection.threshold=0.7:1.5"]),
         ("fixmatch", ["optimizer.lr=log:0.003:0.3", "head.samples=2:50"]),
-        ("paws", ["method=paws,bam-paws", "selection.threshold=0.7:0.99"]),
         ("fixmatch", ["optimizer.start=0.1:0.2", "optimizer.end=0.1:0.2"]),
     ],
 )
@@ -40,7 +39,6 @@ def test_a_setting_that_no_trial_would_read_is_refused(method, texts):
     ("method", "texts"),
     [
         ("fixmatch", ["selection.threshold=0.7:0.99"]),
-        ("bam-uda", ["method=fixmatch,bam-uda", "selection.threshold=0.7:0.99"]),
         ("fixmatch+ema", ["teacher.schedule=linear,cosine", "teacher.warmup=10:100"]),
         ("paws", ["paws.small_size=12:20", "paws.smalls=0:4"]),
     ],

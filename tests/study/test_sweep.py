@@ -29,6 +29,27 @@ def test_a_sweep_says_on_what_it_chooses_goes_on_and_is_not_mixed_with_another(t
     assert "was begun with other settings" in capsys.readouterr().err
 
 
+def test_the_runs_of_an_earlier_sweep_stay_as_they_are(tmp_path):
+    """Its storage is gone, or was another: numbers begin again, and its folders and logs are there."""
+    command = ["sweep", "--trials", "1", "--space", "optimizer.lr=log:0.003:0.3", "--folder", str(tmp_path), *TINY]
+    assert main(command) == 0
+    (tmp_path / "sweep.sqlite3").unlink()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("sweep-0*/*")}
+    log = (tmp_path / "sweep-0.log").read_bytes()
+    assert main(command) == 0
+    assert (tmp_path / "sweep-0-again1" / "result.json").exists()
+    assert {path: path.read_bytes() for path in before} == before
+    assert (tmp_path / "sweep-0.log").read_bytes() == log
+
+
+@pytest.mark.parametrize(("written", "used"), [("holdout: 40%", "40%"), ("holdout: null", "20%"), ("steps: 6", "20%")])
+def test_labels_are_held_back_as_the_file_says_and_never_none(written, used, tmp_path, capsys):
+    (tmp_path / "own.yaml").write_text(written)
+    command = ["sweep", "--space", "optimizer.lr=log:0.003:0.3", "--config", str(tmp_path / "own.yaml")]
+    assert main([*command, "--print_config"]) == 0
+    assert f"holdout: {used}" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("option", ["--minutes", "--cv", "--out", "--resume"])
 def test_what_a_trial_cannot_have_is_refused(option, capsys):
     assert main(["sweep", "--space", "optimizer.lr=log:0.003:0.3", option, "2"]) == 2

@@ -141,7 +141,7 @@ def test_two_workers_of_one_command_save_when_it_is_asked_to_stop_and_it_goes_on
         assert command.poll() is None, log.read_text()
         time.sleep(0.02)
     command.terminate()
-    assert command.wait(timeout=60) in (128 + signal.SIGTERM, 256 - signal.SIGTERM)
+    assert command.wait(timeout=60) == 128 + signal.SIGTERM
     assert "The same command goes on from here" in log.read_text()
     assert "RUNNING" not in [trial.state.name for trial in Queue(storage).study.trials]
     assert (folder / "checkpoint.pt").exists()
@@ -149,6 +149,22 @@ def test_two_workers_of_one_command_save_when_it_is_asked_to_stop_and_it_goes_on
     assert main(["study", "phc", "--seeds", "1", "--out", str(tmp_path / "out"), *options]) == 0
     assert len(list((tmp_path / "out" / "results" / "runs").glob("*.json"))) == RUNS
     assert "Going on from step" in folder.with_name(f"{folder.name}.log").read_text()
+
+
+def test_a_worker_that_is_stopped_while_it_does_not_train_gives_its_run_back(tmp_path, tiny_options, monkeypatch):
+    storage = f"sqlite:///{tmp_path / 'study.sqlite3'}"
+
+    def reading(job, place):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+
+    monkeypatch.setattr(working, "perform", reading)
+    before = signal.getsignal(signal.SIGTERM)
+    options = ["--seeds", "1", "--out", str(tmp_path), "--storage", storage, *tiny_options]
+    assert main(["study", "phc", *options]) == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) == before
+    states = [trial.state.name for trial in Queue(storage).study.trials]
+    assert (states.count("WAITING"), states.count("RUNNING")) == (RUNS, 0)
 
 
 def test_fine_tuning_follows_its_run_and_is_a_result_of_its_own(tiny, tmp_path):

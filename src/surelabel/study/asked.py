@@ -8,8 +8,10 @@ from typing import Any
 
 from surelabel.config import OF_THE_MACHINE, Run
 from surelabel.errors import UserError
+from surelabel.recipes import RELEASED
 from surelabel.settings import flatten
 from surelabel.study.plan import Cell, Job, changed
+from surelabel.unused import unused
 from surelabel.validate import validate
 
 # What makes two runs of a study different ones whose other settings may differ too.
@@ -22,28 +24,37 @@ def chosen(cells: list[Cell], options: argparse.Namespace) -> list[Cell]:
     if options.data and (wrong := set(options.data) - known):
         raise UserError(f"--data {min(wrong)}: this study has {', '.join(sorted(known))}")
     kept = [cell for cell in cells if not options.data or cell.choices[0][1].run.data in options.data]
-    if not options.set:
+    if not options.set or not kept:
         return kept
     runs = [job.run for cell in kept for _, job in cell.choices]
     settings = _settings(options.set, runs[0])
     _refuse_varied(settings, runs)
-    return [
+    made = [
         replace(cell, choices=tuple((name, _changed(job, settings)) for name, job in cell.choices)) for cell in kept
     ]
+    _refuse_unread(settings, [job.run for cell in made for _, job in cell.choices])
+    return made
 
 
-def _changed(job: Job, settings: dict[str, Any]) -> Job:
+def _changed(job: Job, settings: Mapping[str, Any]) -> Job:
+    if settings.get("fidelity") == "released" and "fidelity" not in unused(job.run):
+        settings = RELEASED | dict(settings)  # as `surelabel fit --fidelity released` does
     return replace(job, run=validate(changed(job.run, settings)))
 
 
 def _settings(given: Sequence[str], run: Run) -> dict[str, Any]:
     """KEY=VALUE pairs, each of its type, and checked on one of the runs that it is for."""
-    from surelabel.fit_options import parsed, split
+    from surelabel.fit_options import EXTRA, parsed, split
 
     for word in given:
         if "=" not in word:
             raise UserError(f"--set {word}: write it as KEY=VALUE, such as --set steps=500")
     asked = split([f"--{word}" for word in given])
+    if known := asked.keys() & EXTRA.keys():
+        instead = "; --scale paper makes runs of the paper's size" if "size" in known else ""
+        raise UserError(f"--set {min(known)}: this is no setting of a run{instead}")
+    if fixed := asked.keys() & set(IDENTITY):
+        raise UserError(f"--set {min(fixed)}: the method, the data and the labels are what a study is of; leave it out")
     if aside := asked.keys() & OF_THE_MACHINE:
         raise UserError(
             f"--set {min(aside)}: where and on what a run is made is no part of what it is, so its result would be "
@@ -61,11 +72,17 @@ def _refuse_varied(settings: Mapping[str, Any], runs: Sequence[Run]) -> None:
     for key in settings:
         alike: dict[tuple[Any, ...], set[Any]] = {}
         for one in flat:
-            same = () if key in IDENTITY else tuple(one[name] for name in IDENTITY)
-            alike.setdefault(same, set()).add(one[key])
+            alike.setdefault(tuple(one[name] for name in IDENTITY), set()).add(one[key])
         varied = max(alike.values(), key=len)
         if len(varied) > 1:
             raise UserError(f"--set {key}: this study compares {', '.join(sorted(map(str, varied)))} of it")
+
+
+def _refuse_unread(settings: Mapping[str, Any], runs: Sequence[Run]) -> None:
+    """What no run reads makes no other runs: the old ones must not be shown under a new heading."""
+    idle = set(settings).intersection(*map(unused, runs))
+    if idle:
+        raise UserError(f"--set {min(idle)} has no effect on any run of this study: leave it out")
 
 
 def part_of(options: argparse.Namespace) -> str:

@@ -12,7 +12,7 @@ from surelabel.errors import UserError
 from surelabel.study import results
 from surelabel.study.arguments import positive
 from surelabel.study.asked import chosen, in_words, part_of
-from surelabel.study.catalogue import find
+from surelabel.study.catalogue import STUDIES, find
 from surelabel.study.plan import (
     SCALES,
     Cell,
@@ -38,10 +38,7 @@ def main(arguments: list[str]) -> int:
         return take_over(arguments[1:])
     options = _parser().parse_args(arguments)
     if options.list:
-        from surelabel.study.listing import listing
-
-        _show(listing(options.scale, results.read_all(Path(options.out) / "results" / "runs")))
-        return 0
+        return _list(options)
     if options.name is None:
         raise UserError("name a study, such as table1; `surelabel study --list` explains them all")
     study = find(options.name)
@@ -55,7 +52,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="surelabel study", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("name", nargs="?", metavar="NAME", help="which study")
     parser.add_argument(
-        "--list", action="store_true", help="what each study is, and how long the rest of it would take here"
+        "--list",
+        action="store_true",
+        help="what each study, or this one, is, and how long the rest of it would take here",
     )
     parser.add_argument(
         "--scale", choices=SCALES, default="laptop", help="small runs, or the paper's (default: laptop)"
@@ -92,6 +91,17 @@ def _lost_after(text: str) -> int:
             f"{LEAST_LOST_AFTER} is the least"
         )
     return seconds
+
+
+def _list(options: argparse.Namespace) -> int:
+    from surelabel.study.listing import listing
+
+    if options.name is None and (options.data or options.set):
+        raise UserError("--list with --data or --set is of one study: name it")
+    studies = list(STUDIES.values()) if options.name is None else [find(options.name)]
+    asked = [(study, chosen(study.cells(options.scale), options)) for study in studies]
+    _show(listing(options.scale, asked, options.seeds, results.read_all(Path(options.out) / "results" / "runs")))
+    return 0
 
 
 def _place(options: argparse.Namespace) -> Place:
@@ -153,10 +163,11 @@ def _check_needs(jobs: Sequence[Job], place: Place) -> None:
 
 
 def _alone(jobs: Sequence[Job], place: Place) -> int:
-    from surelabel.signals import Stopped
+    from surelabel.signals import Stopped, stopping
 
     try:
-        work(jobs, place)
+        with stopping():
+            work(jobs, place)
     except Stopped as stopped:
         say("Stopped and saved. The same command goes on from here")
         return stopped.exit_code
@@ -164,9 +175,16 @@ def _alone(jobs: Sequence[Job], place: Place) -> int:
 
 
 def _together(jobs: Sequence[Job], place: Place, workers: int) -> int:
-    """Several processes. Ctrl-C reaches them by itself, and SIGTERM is passed on to them: they save, and end."""
+    """Several processes, on one GPU each where there are some, in turn.
+
+    Ctrl-C reaches them by itself, and SIGTERM is passed on to them: they save, and end.
+    """
     context = multiprocessing.get_context("spawn")
-    running = [context.Process(target=process, args=(jobs, place)) for _ in range(workers)]
+    gpus = _gpus()
+    running = [
+        context.Process(target=process, args=(jobs, place, gpus[number % len(gpus)] if gpus else None))
+        for number in range(workers)
+    ]
     for one in running:
         one.start()
 
@@ -185,6 +203,14 @@ def _together(jobs: Sequence[Job], place: Place, workers: int) -> int:
         return 0  # where a worker was lost, the others did its work
     say("Not all workers came to the end. The same command goes on from here")
     return max(codes, key=abs)
+
+
+def _gpus() -> list[str]:
+    """The GPUs that CUDA may use here, as CUDA_VISIBLE_DEVICES names them."""
+    import torch
+
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return [word for word in named.split(",") if word] or list(map(str, range(torch.cuda.device_count())))
 
 
 def _write(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from surelabel.errors import UserError
-from surelabel.study import results
+from surelabel.study import estimate, results
 from surelabel.study.asked import IDENTITY
 from surelabel.study.catalogue import STUDIES
 from surelabel.study.plan import SCALES, Job, different, folder_name, job_key, jobs_of, key_of, settings_of
@@ -50,6 +50,7 @@ def main(arguments: list[str]) -> int:
             others += 1
             say(f"{folder}: no study's run, {nearest(record['config'], wanted.values())}")
         elif record["key"] not in known:
+            record["speed"] = round(estimate.speed_here(), 3)  # as if it was made here: no more is known
             results.write(record, target, folder_name(alike.seeded(record["seed"])))
             known[record["key"]] = record
             taken += 1

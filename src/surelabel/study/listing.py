@@ -1,23 +1,27 @@
 """What `surelabel study --list` says: every study, where the paper has it, and how long the rest of it will take."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from surelabel.display import duration
 from surelabel.study import estimate
-from surelabel.study.catalogue import STUDIES
-from surelabel.study.plan import job_key, jobs_of
+from surelabel.study.plan import Cell, Study, job_key, jobs_of
 from surelabel.study.results import Record
 
 
-def listing(scale: str, records: Mapping[str, Record]) -> str:
-    """Every study: what, where in the paper, how many runs, how long. Runs that studies share are counted in each."""
+def listing(
+    scale: str, studies: Sequence[tuple[Study, list[Cell]]], seeds: int | None, records: Mapping[str, Record]
+) -> str:
+    """Each study, with the cells that are asked for of it: what, where in the paper, how many runs, how long.
+
+    Runs that studies share are counted in each.
+    """
     clock = estimate.Clock(records.values(), estimate.speed_here())
     lines = [
         f"At {scale} scale; times are estimates of what is to do, on one core of this machine. "
         "Runs that studies share run once.\n"
     ]
-    for study in STUDIES.values():
-        jobs = jobs_of(study.cells(scale))
+    for study, cells in studies:
+        jobs = jobs_of(cells, seeds)
         left = [job for job in jobs if job_key(job) not in records]
         rest = f"{len(left)} to do, about {_long(clock.total(left))}" if left else "all done"
         cost = f"{len(jobs)} runs, {rest}" if jobs else "no runs"

@@ -9,6 +9,7 @@ import math
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ NAME = "surelabel runs"
 LOST_AFTER = 180  # seconds without a sign of life from a worker
 BEAT = 30  # seconds at most between two signs of life, however long others would wait for them
 PAUSES = (1, 5, 30, 120)  # seconds, before a storage that is out of reach is asked again
+MOST_LOST = 3  # workers that one run may cost: it may be what ends them, for lack of memory
 LOCK_NUMBER = 7_236_511  # any number, the same everywhere, for PostgreSQL's advisory lock
 
 
@@ -44,16 +46,21 @@ def patient(ask: Callable[Concatenate["Queue", P], T]) -> Callable[Concatenate["
         import psycopg
         from sqlalchemy.exc import OperationalError
 
-        for number, pause in enumerate(PAUSES):
+        pauses = iter(PAUSES)
+        while True:
             try:
                 return ask(queue, *given, **named)
             except (OperationalError, psycopg.OperationalError, optuna.exceptions.StorageInternalError) as error:
                 queue.out_of_reach()
-                if number == 0:
-                    reason = str(error).partition("\n")[0]
-                    print(f"The storage does not answer ({reason}); it is asked again for {sum(PAUSES)} s", flush=True)
-                time.sleep(pause)
-        return ask(queue, *given, **named)
+                reason = str(error).partition("\n")[0]
+                pause = next(pauses, None)
+                if pause is None:
+                    raise UserError(
+                        f"the storage does not answer ({reason}). What is finished is in results/runs, what is not in "
+                        "runs/study; the same command goes on from there"
+                    ) from error
+            print(f"The storage does not answer ({reason}); it is asked again in {pause} s", flush=True)
+            time.sleep(pause)
 
     return asked
 
@@ -102,7 +109,7 @@ class Queue:
             known = self._by_key()
             for key in keys:
                 if key not in known or known[key].state == self.states.FAIL:
-                    self._add(key, self.states.WAITING)
+                    self._add(key, self.states.WAITING, asked=True)
 
     @patient
     def claim(self, keys: Sequence[str], after: Mapping[str, str]) -> Claim | None:
@@ -210,14 +217,30 @@ class Queue:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             optuna.storages.fail_stale_trials(self.study)
+        lost = self._lost()
         for key, trial in self._by_key().items():
-            if trial.state == self.states.FAIL and "error" not in trial.user_attrs:
+            if trial.state != self.states.FAIL or "error" in trial.user_attrs:
+                continue
+            if lost[key] < MOST_LOST:
                 self._add(key, self.states.WAITING)
+            else:
+                error = f"{MOST_LOST} workers were lost at it, perhaps for lack of memory. The same command tries again"
+                self._add(key, self.states.FAIL, error=error)
 
-    def _add(self, key: str, state: "optuna.trial.TrialState", record: Record | None = None) -> None:
+    def _lost(self) -> Counter[str]:
+        """How many workers each run has cost since it was asked for, or given back."""
+        lost: Counter[str] = Counter()
+        for trial in self.study.get_trials(deepcopy=False):
+            key = trial.user_attrs["key"]
+            if "asked" in trial.user_attrs:
+                del lost[key]
+            lost[key] += trial.state == self.states.FAIL
+        return lost
+
+    def _add(self, key: str, state: "optuna.trial.TrialState", record: Record | None = None, **more: Any) -> None:
         import optuna
 
-        attributes: dict[str, Any] = {"key": key} | ({} if record is None else {"record": record})
+        attributes: dict[str, Any] = {"key": key, **more} | ({} if record is None else {"record": record})
         value = None if record is None else float(record["final"]["accuracy"])
         self.study.add_trial(optuna.create_trial(state=state, value=value, user_attrs=attributes))
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     import optuna
 
 
+# What `surelabel fit` chooses other settings by.
+OF_THE_RECIPE = ("method", "data", "labels", "fidelity")
+
+
 @dataclass(frozen=True)
 class Space:
     """The values that a setting may take: named ones, or all from `low` to `high`, evenly or by their logarithm."""
@@ -43,6 +47,10 @@ def read_space(text: str) -> Space:
     key, equals, values = text.partition("=")
     key = key.replace("-", "_")
     check_key(key)
+    if key in OF_THE_RECIPE:
+        raise UserError(
+            f"--space {key}: other settings follow from it, so each value of it needs a sweep of its own, by --{key}"
+        )
     number = r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?"
     bounds = re.fullmatch(rf"(log:)?({number}):({number})", values)
     try:

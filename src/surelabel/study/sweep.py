@@ -1,6 +1,7 @@
 """`surelabel sweep`: tune the settings of a run with Optuna, on labels that are held back from training."""
 
 import argparse
+import itertools
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from surelabel.config import Run
 from surelabel.errors import UserError, words_of
 from surelabel.fit_options import parsed, read_options, split
+from surelabel.settings import read_yaml
 from surelabel.study.arguments import positive
 from surelabel.study.plan import Job, key_of, settings_of
 from surelabel.study.queue import LOST_AFTER, open_storage
@@ -32,11 +34,15 @@ def main(arguments: list[str]) -> int:
     spaces = [read_space(text) for text in options.space]
     if not spaces:
         raise UserError("name at least one setting to tune, such as --space optimizer.lr=log:0.003:0.3")
+    keys = [space.key for space in spaces]
+    if twice := {key for key in keys if keys.count(key) > 1}:
+        raise UserError(f"--space {min(twice)} is given twice")
     given = split(rest)
-    if refused := set(given) & ({space.key for space in spaces} | {"resume", "out", "minutes", "cv"}):
+    if refused := set(given) & {*keys, "resume", "out", "minutes", "cv"}:
         raise UserError(f"--{min(refused)} has no place beside --space and --folder: leave it out")
-    given = {"holdout": HOLDOUT} | given
-    if given["holdout"] == "none":
+    if "config" not in given or not read_yaml(given["config"]).get("holdout"):
+        given = {"holdout": HOLDOUT} | given
+    if given.get("holdout") == "none":
         del given["holdout"]
     asked = read_options([f"--{key}={value}" for key, value in given.items()])
     if asked is None:
@@ -154,7 +160,7 @@ def _objective(
     from surelabel.study import results
 
     values = {space.key: str(space.suggest(trial)) for space in spaces}
-    path = folder / f"{options.name}-{trial.number}"
+    path = _free(folder, f"{options.name}-{trial.number}")
 
     def watch(row: Mapping[str, Any]) -> None:
         trial.report(row[options.objective], row["step"])
@@ -173,6 +179,13 @@ def _objective(
             raise UserError(words_of(error)) from error
     trial.set_user_attr("folder", str(path))
     return found
+
+
+def _free(folder: Path, name: str) -> Path:
+    """A folder of this name, numbered where an earlier sweep, in another storage, has left one or its log."""
+    names = itertools.chain([name], (f"{name}-again{number}" for number in itertools.count(1)))
+    paths = (folder / one for one in names)
+    return next(path for path in paths if not path.exists() and not path.with_name(f"{path.name}.log").exists())
 
 
 def _told(study: "optuna.Study", trial: "optuna.trial.FrozenTrial") -> None:

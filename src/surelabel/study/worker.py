@@ -1,5 +1,6 @@
 """A worker: claims a run, does it or goes on with it, leaves its result, and claims the next."""
 
+import os
 import sys
 import time
 import traceback
@@ -204,12 +205,15 @@ def say(message: str) -> None:
     print(message, flush=True)
 
 
-def process(jobs: Sequence[Job], place: Place) -> None:
+def process(jobs: Sequence[Job], place: Place, gpu: str | None = None) -> None:
     """What a worker process runs: its exit code says how it ended."""
-    from surelabel.signals import Stopped
+    from surelabel.signals import Stopped, stopping
 
+    if gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # which CUDA reads when it is first used
     try:
-        work(jobs, place)
+        with stopping():
+            work(jobs, place)
     except Stopped as stopped:
         sys.exit(stopped.exit_code)
     except KeyboardInterrupt:
