@@ -25,6 +25,15 @@ def test_resolving_fills_in_the_methods_own_values_and_changes_nothing_twice(tin
     assert build.resolve(resolved) == resolved
 
 
+def test_the_small_network_of_a_table_has_one_thread_unless_more_are_asked_for(tiny, monkeypatch):
+    monkeypatch.setattr("surelabel.cores.available", lambda: 8)
+    network = replace(tiny.network, name="mlp-2-128")
+    table = replace(tiny, data="a.csv", threads=None, network=network)
+    pictures = replace(table, network=replace(network, trunk="efficientnet-lite0"))
+    asked = (table, replace(table, threads=4), pictures, replace(tiny, threads=None))
+    assert [build.resolve(run).threads for run in asked] == [1, 4, 8, 8]
+
+
 def test_settings_take_the_place_of_the_methods_own(tiny):
     run = replace(tiny, method="uda", selection=Selection(0.5), target=Target(0.0), weight=3.0, forward="joint")
     method = build.build_method(run)

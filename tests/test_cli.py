@@ -41,6 +41,10 @@ def test_help_names_every_command(capsys):
         (["fit", "--stepps", "3"], "Did you mean 'steps'?"),
         (["fit", "--data", "cifra10"], "Did you mean 'cifar10'?"),
         (["evaluate", "nowhere"], "nowhere is not a run folder"),
+        (["evaluate", "nowhere", "phc"], "nowhere is not a run folder"),
+        (["evaluate", "nowhere", "phc", "--bound"], "--bound is of the run's own test set: leave DATA out"),
+        (["evaluate", "nowhere", "--data-dir", "x"], "--data-dir is of the DATA to evaluate on"),
+        (["fit", "phc", "--out", f"{__file__}/run"], "test_cli.py/run: Not a directory. Choose another --out"),
         (["predict", "nowhere", "phc", "-o", "x.csv"], "nowhere is not a run folder"),
         (["predict", "nowhere", "phc", "-o", "x.csv", "--calibrate", "test:9"], "nowhere is not a run folder"),
         (["suggest", "nowhere"], "nowhere is not a run folder"),
@@ -68,6 +72,8 @@ def test_a_whole_session_at_the_command_line(tiny, tmp_path, capsys):
     assert f"The run is in {tiny.folder}" in said
     assert main(["evaluate", str(tiny.folder)]) == 0
     assert "On 397 test samples" in capsys.readouterr().out
+    assert main(["evaluate", str(tiny.folder), tiny.data]) == 0
+    assert f"On 397 labelled samples of {tiny.data}\n" in capsys.readouterr().out
     assert main(["predict", str(tiny.folder), tiny.data, "-o", str(tmp_path / "out.csv")]) == 0
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 1 + 397
     assert main(["suggest", str(tiny.folder), "-n", "5", "-o", str(tmp_path / "suggest.csv")]) == 0

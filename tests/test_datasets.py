@@ -30,5 +30,15 @@ def test_what_is_not_there_is_told_with_what_there_is(name, message):
         datasets.load(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("wine.tsv", "tables are read from .csv and .parquet"), ("cat.jpg", "give the folder of pictures")],
+)
+def test_a_file_of_another_kind_is_told_what_to_give_instead(name, message, tmp_path):
+    (tmp_path / name).write_text("x\ty\n")
+    with pytest.raises(UserError, match=message):
+        datasets.load(str(tmp_path / name))
+
+
 def test_the_names_that_options_know_are_those_that_load():
     assert set(NAMED_DATA) == set(datasets.NAMED)

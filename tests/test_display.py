@@ -1,9 +1,19 @@
 import io
 
+import numpy as np
 import pytest
 from rich.console import Console
 
-from surelabel.display import Display, duration, figures_in_words, show_classes, skipped_in_words
+from surelabel.display import (
+    Display,
+    duration,
+    figures_in_words,
+    found_in_words,
+    pictures_in_words,
+    show_classes,
+    show_result,
+    skipped_in_words,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,6 +33,21 @@ def test_figures_are_those_there_are():
 def test_skipped_files_are_counted_and_the_first_are_named():
     assert skipped_in_words([("a", "empty")]) == "1 file skipped (a: empty)"
     assert skipped_in_words([(name, "?") for name in "abcd"]) == "4 files skipped (a: ?; b: ?; c: ?; …)"
+
+
+def test_pictures_are_said_to_be_read_at_a_size_since_the_files_may_have_another():
+    said = found_in_words(pictures_in_words((3, 224, 200)), 1500, np.array([0, 0, 1]), ("bag", "boot"))
+    assert said.startswith("1,500 pictures, read at 200 × 224 pixels, in colour: 3 labelled (bag 2, boot 1), 1,497")
+
+
+def test_figures_are_of_test_samples_unless_told_otherwise():
+    figures = {"accuracy": 0.5, "ece": 0.1, "nll": 1.0, "brier": 0.5}
+    result = {"samples": 7, "averaged": figures, "raw": figures, "classes": []}
+    text = io.StringIO()
+    show_result(Console(file=text, width=100), result)
+    show_result(Console(file=text, width=100), result, of="labelled samples of [new].csv")
+    assert "On 7 test samples" in text.getvalue()
+    assert "On 7 labelled samples of [new].csv" in text.getvalue()
 
 
 @pytest.mark.parametrize("terminal", [True, False])

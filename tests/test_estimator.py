@@ -20,7 +20,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_classifiers_classes, check_estimator
 
 import surelabel
-from surelabel import SureLabelClassifier
+from surelabel import SureLabelClassifier, build
+from surelabel.errors import UserError
 from surelabel.estimator_input import ImageInput, TableInput
 from surelabel.stored import evaluate_run
 
@@ -119,15 +120,80 @@ def test_texts_are_classes_and_what_is_none_is_unlabelled(iris, marker):
     assert model.score(X, names[y]) > 0.8
 
 
-@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # of scikit-learn, on its way to the error
-def test_nan_may_mean_unlabelled(iris):
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("made", "gap", "kind"),
+    [
+        (np.array, np.nan, "f"),
+        (pd.Series, np.nan, "f"),
+        (list, np.nan, "f"),
+        (list, None, "i"),
+        (lambda values: np.array(values, dtype=object), None, "i"),
+        (lambda values: np.array(values, dtype=object), pd.NA, "i"),
+        (lambda values: np.array(values, dtype=object), -1.0, "i"),
+        (lambda values: pd.Series(values, dtype="Int64"), pd.NA, "i"),
+        (lambda values: pd.Series(values, dtype="Int64"), -1, "i"),
+        (lambda values: pd.Series(values, dtype="category"), None, "f"),  # which pandas makes of them
+        (lambda values: pd.DataFrame({"y": pd.array(values, dtype="Int64")}), pd.NA, "f"),  # as of scikit-learn
+    ],
+)
+@pytest.mark.filterwarnings("ignore:A column-vector y was passed")
+def test_a_gap_among_numbers_is_unlabelled_whatever_holds_them(iris, made, gap, kind):
     X, y, some = iris
-    labels = np.where(some == -1, np.nan, y)
-    model = SureLabelClassifier(steps=STEPS, unlabelled=np.nan).fit(X, labels)
-    assert model.classes_.tolist() == [0.0, 1.0, 2.0]
+    labels = made([gap if label == -1 else label for label in some.tolist()])
+    model = SureLabelClassifier(steps=2).fit(X, labels)
+    assert (model.classes_.tolist(), model.classes_.dtype.kind) == ([0, 1, 2], kind)
+    assert model.predict(X).dtype == model.classes_.dtype
+    alike = SureLabelClassifier(steps=2).fit(X, some)
+    np.testing.assert_array_equal(model.predict_proba(X), alike.predict_proba(X))
+    assert model.score(X, labels) == alike.score(X, some)
+    assert model.score(X, y) == alike.score(X, y)
+
+
+@pytest.mark.parametrize(
+    ("made", "gap"),
+    [
+        (lambda values: pd.Series(values, dtype="string"), pd.NA),
+        (lambda values: pd.Series(values, dtype="category"), None),
+        (pd.Series, None),
+        (list, np.nan),  # of which numpy makes the text "nan"
+        (lambda values: np.array(values, dtype=np.dtypes.StringDType(na_object=np.nan)), np.nan),
+    ],
+)
+def test_a_gap_among_texts_is_unlabelled_whatever_holds_them(iris, made, gap):
+    X, _, some = iris
+    labels = made([gap if label == -1 else "abc"[label] for label in some.tolist()])
+    model = SureLabelClassifier(steps=2).fit(X, labels)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    alike = SureLabelClassifier(steps=2).fit(X, some)
+    np.testing.assert_array_equal(model.predict_proba(X), alike.predict_proba(X))
+    assert model.score(X, labels) == alike.score(X, some)
+
+
+@pytest.mark.parametrize("made", [list, pd.Series, lambda values: pd.Series(values, dtype="boolean")])
+def test_a_gap_among_truth_values_is_unlabelled(iris, made):
+    X, _, some = iris
+    labels = made([None if label == -1 else label == 0 for label in some.tolist()])
+    model = SureLabelClassifier(steps=STEPS).fit(X, labels)
+    assert model.classes_.tolist() == [False, True]
+    assert model.predict(X).dtype == np.bool_
     assert model.score(X, labels) > 0.8
-    with pytest.raises(ValueError, match="NaN"):
-        SureLabelClassifier(steps=STEPS).fit(X, labels)
+
+
+@pytest.mark.parametrize("unlabelled", [np.nan, None, pd.NA])
+def test_minus_one_is_a_class_where_only_gaps_are_unlabelled(iris, unlabelled):
+    X, y, some = iris
+    labels = np.where(some == -1, np.nan, y - 1)
+    model = SureLabelClassifier(steps=STEPS, unlabelled=unlabelled).fit(X, labels)
+    assert model.classes_.tolist() == [-1, 0, 1]
+    assert model.score(X, labels) > 0.8
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # of scikit-learn, on its way to the error
+def test_infinity_is_no_class(iris):
+    X, y, some = iris
+    with pytest.raises(ValueError, match="infinity"):
+        SureLabelClassifier().fit(X, np.where(some == -1, np.inf, y))
 
 
 def test_every_setting_that_is_given_counts(iris):
@@ -150,6 +216,44 @@ def test_a_data_frame_keeps_its_categories_and_missing_values(iris):
     assert declared.task_.shape[0] > 40
 
 
+def test_columns_that_are_left_out_are_warned_of_where_fit_is_called(iris):
+    X, _, some = iris
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"]).assign(same=7)
+    with pytest.warns(UserWarning, match="column 'same' is left out: it is 7 everywhere") as warned:
+        SureLabelClassifier(steps=1).fit(frame, some)
+    assert [warning.filename for warning in warned] == [__file__]
+    with pytest.warns(UserWarning, match="column 'x13' is left out: [^;]*; and 2 more such columns$"):
+        SureLabelClassifier(steps=1).fit(np.hstack([X, np.zeros((150, 12))]), some)
+
+
+@pytest.mark.filterwarnings("ignore:column 'same' is left out", "ignore:X does not have valid feature names")
+def test_the_values_of_a_data_frame_are_taken_in_its_order_without_its_names(iris):
+    X, _, some = iris
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    frame.insert(0, "same", 7.0)  # which is left out, and counts all the same
+    frame.insert(2, "long", X[:, 2] > 2.5)
+    frame.insert(3, "petal", np.where(X[:, 3] > 1, "wide", "narrow"))
+    for part in (frame.drop(columns=["long", "petal"]), frame, frame[["long"]]):  # floats, objects, truth values
+        model = SureLabelClassifier(steps=2).fit(part, some)
+        with pytest.warns(UserWarning, match="X does not have valid feature names"):
+            probs = model.predict_proba(part.to_numpy())
+        np.testing.assert_array_equal(probs, model.predict_proba(part))
+        with pytest.raises(ValueError, match=r"X has 8 features, but SureLabelClassifier is expecting \d"):
+            model.predict(np.zeros((3, 8)))
+
+
+def test_a_data_frame_is_taken_in_its_order_where_an_array_was_learnt_from(fitted, iris):
+    X = iris[0]
+    with pytest.warns(UserWarning, match="X has feature names, but SureLabelClassifier was fitted without"):
+        probs = fitted.predict_proba(pd.DataFrame(X, columns=["d", "c", "b", "a"]))
+    np.testing.assert_array_equal(probs, fitted.predict_proba(X))
+
+
+def test_images_are_refused_where_a_table_was_learnt_from(fitted):
+    with pytest.raises(ValueError, match=r"an array of shape \(3, 4, 2\) is given, but a table was learnt from"):
+        fitted.predict(np.zeros((3, 4, 2)))
+
+
 def test_a_category_whose_names_are_numbers_is_one():
     frame = pd.DataFrame({"a": np.arange(8.0) ** 2, "shop": pd.Categorical([1, 2, 3, None] * 2)})
     read = TableInput.learn(frame, [])
@@ -158,10 +262,23 @@ def test_a_category_whose_names_are_numbers_is_one():
     assert alike.shape[1] == 1 + 4  # the number; three shops, and anything else
 
 
+def test_numbers_with_words_among_them_are_refused_in_a_frame_too():
+    grades = ["1", "2", "other", "3"] * 3
+    with pytest.raises(UserError, match="column 'grade' seems to hold numbers, but is 'other'"):
+        TableInput.learn(pd.DataFrame({"grade": grades}), [])
+    for categorical, frame in ((["grade"], {"grade": grades}), ([], {"grade": pd.Categorical(grades)})):
+        assert TableInput.learn(pd.DataFrame(frame), categorical).encoding.columns[0].levels == ("1", "2", "3", "other")
+
+
 def test_images_in_other_numbers_are_rounded_and_cut_to_the_range_that_was_seen():
     seen = np.linspace(0, 255, 8).reshape(2, 2, 2)
     new = np.array([[[127.9, 256.0], [-3.0, 255.0]]])
     assert ImageInput.learn(seen).source(new).images(np.arange(1)).tolist() == [[[[128, 255], [0, 255]]]]
+
+
+def test_a_table_is_learnt_on_one_thread_and_images_on_torchs(monkeypatch):
+    monkeypatch.setattr("torch.get_num_threads", lambda: 3)
+    assert [build.resolve(SureLabelClassifier()._run(shape)).threads for shape in ((5,), (1, 32, 32))] == [1, 3]
 
 
 def test_a_trunk_is_refused_before_training():
@@ -206,7 +323,7 @@ def test_images_can_be_told_by_their_neighbours(method):
     [
         ({"method": "fixmtach"}, "Did you mean 'fixmatch'"),
         ({"method": "paws"}, "compares crops of images"),
-        ({"settings": {"optimizer.rl": 1}}, "optimizer"),
+        ({"settings": {"optimizer.lrr": 1}}, "no setting named 'optimizer.lrr'. Did you mean 'optimizer.lr'"),
         ({"steps": -1}, "steps must be above zero"),
         ({"categorical": ["nothing"]}, "no column 'nothing'"),
     ],
@@ -267,6 +384,8 @@ def test_a_run_folder_can_be_kept_and_progress_shown(iris, tmp_path, capsys):
     assert "bam-uda on X: 30 labels, 150 samples in the pool" in capsys.readouterr().out
     with pytest.raises(surelabel.errors.UserError, match="given in Python"):
         evaluate_run(tmp_path / "run")
+    with pytest.raises(ValueError, match=r"^out='.*run' exists already: choose another folder, or remove it$"):
+        SureLabelClassifier(steps=2, out=tmp_path / "run").fit(X, some)
 
 
 def test_importing_the_package_imports_neither_torch_nor_scikit_learn():

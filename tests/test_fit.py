@@ -41,9 +41,48 @@ def test_the_folder_holds_all_that_the_run_was(tiny):
 def test_an_existing_folder_is_refused_and_left_alone(tiny):
     tiny.folder.mkdir()
     (tiny.folder / "thesis.txt").write_text("all of it")
-    with pytest.raises(UserError, match=r"exists already\. Otherwise choose another --out"):
+    with pytest.raises(UserError, match=r"run exists already: choose another --out, or remove it$"):
         fit(tiny)
     assert [path.name for path in tiny.folder.iterdir()] == ["thesis.txt"]
+    (tiny.folder / "config.yaml").touch()
+    with pytest.raises(UserError, match=r"exists already: go on with that run by --resume .*run, choose another --out"):
+        fit(tiny)
+
+
+def test_a_folder_that_cannot_be_made_is_told_before_the_data_are_read(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr("surelabel.build_data.load_data", None)
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(UserError, match=r"cannot write .*file/inner/run: Not a directory. Choose another --out"):
+        fit(replace(tiny, out=str(tmp_path / "file" / "inner" / "run")))
+    with pytest.raises(UserError, match=r"cannot write .*: File name too long"):
+        fit(replace(tiny, out=str(tmp_path / ("long" * 100))))
+    asked = []
+
+    def refused(suffix=None, prefix=None, dir=None):  # as on a file system that is read-only, also for root
+        asked.append(str(dir))
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("tempfile.mkdtemp", refused)
+    with pytest.raises(UserError, match=r"cannot write .*not/yet/run: Operation not permitted"):
+        fit(replace(tiny, out=str(tmp_path / "not" / "yet" / "run")))
+    assert asked == [str(tmp_path)]
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_only_the_first_of_several_processes_asks_whether_it_can_write(tiny, monkeypatch):
+    monkeypatch.setattr("surelabel.build_data.load_data", lambda *_: pytest.fail("has come to the data"))
+    monkeypatch.setattr(RunFolder, "refuse_unwritable", lambda self: pytest.fail("has tried to write"))
+    for rank, words in ((0, "has tried to write"), (1, "has come to the data")):
+        monkeypatch.setattr("surelabel.fit.rank_zero_only.rank", rank)
+        with pytest.raises(pytest.fail.Exception, match=words):
+            fit(tiny)
+
+
+def test_a_folder_that_can_no_longer_be_made_when_training_begins_is_told(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(RunFolder, "refuse_unwritable", lambda self: None)
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(UserError, match=r"cannot write .*file/run: .*Choose another --out"):
+        fit(replace(tiny, out=str(tmp_path / "file" / "run"), steps=1))
 
 
 def test_a_mistake_in_the_request_leaves_no_folder(tiny):

@@ -38,6 +38,7 @@ def test_the_method_and_data_choose_the_recipe_wherever_they_are_given(tmp_path)
         (["--recipee", "x"], "Did you mean --recipe"),
         (["--steps"], "--steps needs a value"),
         (["--steps", "--seed", "3"], "--steps needs a value"),
+        (["--data", "wine.tsv", "--label-column", "y"], "is of tables, .csv or .parquet files, and wine.tsv is none"),
         (["--method", "supervised", "--weight", "2"], "--weight has no effect on this run"),
         (["--method", "pseudo-label", "--views.strong", "weak"], "--views.strong has no effect"),
         (["--forward", "joint", "--weak-norm", "batch"], "--weak_norm has no effect"),

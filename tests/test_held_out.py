@@ -1,4 +1,6 @@
 import csv
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -14,9 +16,11 @@ from surelabel.config import Evaluation, Network, Run, Views
 from surelabel.data import table
 from surelabel.errors import UserError
 from surelabel.fit import fit
-from surelabel.held_out import calibrate_run
+from surelabel.held_out import calibrate_run, evaluate_on, labelled_source
+from surelabel.look import is_installed
 from surelabel.predict import predict_to_csv
-from surelabel.stored import load_network
+from surelabel.settings import write_yaml
+from surelabel.stored import evaluate_run, load_network
 from tests.conftest import tiny_run
 
 
@@ -114,6 +118,105 @@ def test_labels_that_the_run_was_trained_on_are_refused(folder, tmp_path, digits
         calibrate_run(folder.path, save(tmp_path / "held.npz", digits_data.train, mixed), 0.8)
 
 
+def test_a_run_is_evaluated_on_labels_of_ones_own(folder, tmp_path, digits_data):
+    """With the classes in another order, and one sample whose class is not known."""
+    names = [str(name) for name in reversed(range(10))]
+    images = np.concatenate([digits_data.test.images(np.arange(397)), np.zeros((1, 1, 8, 8), dtype=np.uint8)])
+    turned = np.append(9 - digits_data.test.labels, -1)
+    np.savez(tmp_path / "own.npz", images=images, labels=turned, classes=names)
+    expected = evaluate_run(folder.path)
+    found, skipped = evaluate_on(folder.path, str(tmp_path / "own.npz"))
+    assert (found["samples"], skipped) == (397, ())
+    for weights in ("averaged", "raw"):
+        assert found[weights] == pytest.approx(expected[weights], abs=1e-6)
+    assert [row["count"] for row in found["classes"]] == [row["count"] for row in expected["classes"]]
+    assert [row["class"] for row in found["classes"]] == [str(name) for name in range(10)]
+    assert evaluate_on(folder.path, folder.run().data)[0]["averaged"] == pytest.approx(expected["averaged"])
+
+
+def test_a_run_is_not_evaluated_on_labels_that_it_was_trained_on(folder, tmp_path, digits_data):
+    mixed = np.concatenate([np.setdiff1d(np.arange(60), folder.labelled()), folder.labelled()[:2]])
+    with pytest.raises(UserError, match=r"2 of \d+ held-out samples .* that the run was trained on, and say nothing"):
+        evaluate_on(folder.path, save(tmp_path / "own.npz", digits_data.train, mixed))
+    np.save(tmp_path / "new.npy", np.zeros((20, 8, 8), dtype=np.uint8))
+    with pytest.raises(UserError, match="has no labels"):
+        evaluate_on(folder.path, str(tmp_path / "new.npy"))
+
+
+def test_evaluating_needs_no_package_of_calibration():
+    program = "import sys; sys.modules['mapie'] = None; import surelabel.held_out"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def pictures(place, source, index):
+    place.mkdir()
+    for number in index:
+        Image.fromarray(source.images(np.array([number]))[0, 0]).save(place / f"{number}.png")
+    return place
+
+
+def listed(path, source, index, before=""):
+    path.write_text("\n".join(["path,label", *(f"{before}{number}.png,{source.labels[number]}" for number in index)]))
+    return str(path)
+
+
+def test_a_table_may_name_the_held_out_pictures_among_those_to_predict(folder, tmp_path, digits_data, capsys):
+    new = pictures(tmp_path / "new", digits_data.test, range(80))
+    (new / "60.png").write_bytes(b"no picture")
+    (new / "70.png").write_bytes(b"no picture, and not held out either")
+    held = listed(tmp_path / "held.csv", digits_data.test, range(61))
+    by_file, _ = calibrate_run(folder.path, save(tmp_path / "held.npz", digits_data.test, np.arange(60)), 0.8)
+    by_table, report = calibrate_run(folder.path, held, 0.8, pictures=str(new))
+    assert (report.labels, [file for file, _ in report.skipped]) == (60, ["60.png"])
+    assert by_table.temperature == pytest.approx(by_file.temperature, rel=1e-4)
+    out = str(tmp_path / "out.csv")
+    assert main(["predict", str(folder.path), str(new), "-o", out, "--calibrate", held]) == 0
+    assert "Calibration: temperature" in capsys.readouterr().out
+    listed(tmp_path / "held.csv", digits_data.test, range(60), before="new/")
+    with pytest.raises(UserError, match=r"not in .*new: new/0\.png .*\(did you mean 0\.png\?\)"):
+        calibrate_run(folder.path, held, 0.8, pictures=str(new))
+    with pytest.raises(UserError, match="there is no folder to look for them in: put the pictures into a folder with"):
+        calibrate_run(folder.path, held, 0.8)  # of a run on arrays
+    (tmp_path / "held.csv").write_text("path,label\n0.png,lion\n")
+    with pytest.raises(UserError, match="has the class 'lion', but the run knows only 0, 1"):
+        calibrate_run(folder.path, held, 0.8, pictures=str(new))
+    with pytest.raises(UserError, match="was trained on pictures"):
+        calibrate_run(folder.path, "held.parquet", 0.8, pictures=str(new))
+
+
+def test_a_table_may_name_pictures_in_the_folder_of_the_run(tiny, tmp_path, digits_data, capsys):
+    own = pictures(tmp_path / "own", digits_data.test, range(60))
+    fitted = listed(tmp_path / "labels.csv", digits_data.test, range(30))
+    made = fit(replace(tiny, data=str(own), labels=fitted, steps=1, method="supervised"))
+    held = listed(tmp_path / "held.csv", digits_data.test, range(30, 60))
+    assert main(["evaluate", str(made.path), held]) == 0
+    assert f"On 30 labelled samples of {held}\n" in capsys.readouterr().out
+    with pytest.raises(UserError, match=r"30 of 30 held-out samples \(the first is 0\.png\) are among"):
+        evaluate_on(made.path, fitted)
+    other = pictures(tmp_path / "other", digits_data.test, range(60, 90))
+    assert calibrate_run(made.path, held, 0.8, pictures=str(other))[1].labels == 30
+    assert calibrate_run(made.path, held, 0.8, pictures=str(own))[1].labels == 30
+    for file in own.iterdir():
+        (other / file.name).write_bytes(file.read_bytes())
+    with pytest.raises(UserError, match=r"other and .*own both hold files of these names"):
+        calibrate_run(made.path, held, 0.8, pictures=str(other))
+    listed(tmp_path / "held.csv", digits_data.test, range(30, 60), before=f"{other}/")
+    assert calibrate_run(made.path, held, 0.8, pictures=str(other))[1].labels == 30
+
+
+@pytest.mark.skipif(not is_installed(), reason="the extra `pretrained` is not installed")
+def test_grey_pictures_that_were_learnt_are_known_again_where_a_trunk_sees_them_in_colour(tiny, tmp_path, digits_data):
+    own = pictures(tmp_path / "own", digits_data.test, range(40))
+    fitted = listed(tmp_path / "labels.csv", digits_data.test, range(30))
+    run = replace(tiny, data=str(own), labels=fitted, pixels=32, steps=1, method="supervised")
+    network, views = Network("mlp-1-8", trunk="efficientnet-lite0"), Views("noise", "noise", "corrupt")
+    made = fit(replace(run, network=network, views=views))
+    with pytest.raises(UserError, match=r"30 of 30 held-out samples \(the first is 0\.png\) are among"):
+        evaluate_on(made.path, fitted)
+    held = listed(tmp_path / "held.csv", digits_data.test, range(30, 40))
+    assert evaluate_on(made.path, held)[0]["samples"] == 10
+
+
 @pytest.mark.parametrize(
     ("held_out", "coverage", "message"),
     [
@@ -176,6 +279,19 @@ def test_a_held_out_table_is_encoded_as_the_training_table_was(tmp_path):
         calibrate_run(folder.path, train, 0.8)
     with pytest.raises(UserError, match="was trained on a table"):
         calibrate_run(folder.path, str(tmp_path), 0.8)
+    assert evaluate_on(folder.path, held)[0]["averaged"]["accuracy"] > 0.95
+    nameless = tmp_path / "nameless.csv"
+    nameless.write_text((tmp_path / "held.csv").read_text().replace("kind", "sort"))
+    with pytest.raises(
+        UserError, match=r"nameless\.csv needs one column with the labels, named 'kind', as in the table"
+    ):
+        calibrate_run(folder.path, str(nameless), 0.8)
+    write_yaml(replace(folder.run(), label_column=None), folder.path / "config.yaml")
+    with pytest.raises(
+        UserError, match="needs one column with the labels, named one of label, class, target, y, as in"
+    ):
+        labelled_source(str(nameless), None, folder)
+    write_yaml(replace(folder.run(), label_column="kind"), folder.path / "config.yaml")
     other = tmp_path / "other.csv"
     other.write_text((tmp_path / "held.csv").read_text().replace(",1\n", ",2\n"))
     with pytest.raises(UserError, match="column 'kind' has the class '2', but the run knows only '0', '1'"):

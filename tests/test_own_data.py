@@ -76,6 +76,7 @@ def test_a_run_is_read_again_as_it_was_made(kind, holdout, place, tmp_path, caps
     assert main(["suggest", str(run), "-n", "2", "-o", str(tmp_path / "next.csv")]) == 0
     assert main(["report", str(run), "-o", str(tmp_path / "page.html")]) == 0
     assert main(["evaluate", str(run)]) == (0 if holdout else 2)
+    assert holdout or f"surelabel evaluate {run} DATA" in capsys.readouterr().err
     if kind != "table":
         assert main(["export", str(run), "--onnx", str(tmp_path / "model.onnx")]) == 0, capsys.readouterr().err
     assert (RunFolder(run).table_encoding() is not None) == (kind == "table")

@@ -6,6 +6,7 @@ import pytest
 import torch
 from PIL import Image
 
+from surelabel.config import Evaluation, Network, Run, Views
 from surelabel.errors import UserError
 from surelabel.fit import fit
 from surelabel.predict import predict_to_csv
@@ -73,3 +74,31 @@ def test_images_of_another_shape_are_refused_by_both_shapes(tiny, tmp_path):
     with pytest.raises(UserError, match=r"pixels, float32.*pixels, uint8"):
         predict_to_csv(folder.path, str(tmp_path / "float.npy"), None, tmp_path / "out.csv")
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_run_on_pictures_is_told_to_take_no_table(tiny, tmp_path):
+    folder = fit(replace(tiny, steps=1))
+    (tmp_path / "wine.csv").write_text("alcohol,cultivar\n13.1,a\n")
+    with pytest.raises(
+        UserError, match=r"run was trained on pictures: give it a folder of them, or a file .*, not .*wine"
+    ):
+        predict_to_csv(folder.path, str(tmp_path / "wine.csv"), None, tmp_path / "out.csv")
+    with pytest.raises(UserError, match="was trained on pictures"):
+        predict_to_csv(folder.path, "Wine.PARQUET", None, tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize("column", ["kind", None])
+def test_of_a_new_table_the_labels_are_passed_over_in_silence(column, tmp_path):
+    pytest.importorskip("pyarrow")
+    name = column or "class"
+    rows = [f"{number % 7},{number % 5},{number % 2}" for number in range(40)]
+    (tmp_path / "train.csv").write_text("\n".join([f"size,weight,{name}", *rows]))
+    (tmp_path / "new.csv").write_text("\n".join([f"size,weight,{name},note", *(f"{row},x" for row in rows)]))
+    run = Run(data=str(tmp_path / "train.csv"), labels="all", steps=1, threads=1, device="cpu", label_column=column,
+              method="supervised", network=Network("mlp-1-8"), views=Views("noise", "noise", "corrupt"),
+              out=str(tmp_path / "run"), evaluation=Evaluation(every=1))  # fmt: skip
+    folder, said = fit(run), []
+    predict_to_csv(folder.path, str(tmp_path / "train.csv"), None, tmp_path / "out.csv", say=said.append)
+    assert said == []
+    predict_to_csv(folder.path, str(tmp_path / "new.csv"), None, tmp_path / "out.csv", say=said.append)
+    assert [note.partition(": ")[2] for note in said] == ["not used, as the network was trained without: 'note'"]

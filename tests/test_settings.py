@@ -31,9 +31,20 @@ def test_a_mistyped_key_or_choice_names_the_closest_right_one(key, value, messag
         check_key(key, value)
 
 
-def test_a_value_of_the_wrong_type_is_named(tmp_path):
-    with pytest.raises(UserError, match="steps must be a whole number, not 'soon'"):
-        with_settings(Run(), {"steps": "soon"})
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"steps": "soon"}, "^steps must be a whole number, not 'soon'"),
+        ({"optimizer": {"lr": "fast"}}, r"^optimizer\.lr must be a number, not 'fast'"),
+        ({"optimizer.lrr": 0.1}, r"^there is no setting named 'optimizer\.lrr'\. Did you mean 'optimizer\.lr'"),
+        ({"optimizer": {"lrr": 0.1}}, r"^there is no setting named 'optimizer\.lrr'\. Did you mean 'optimizer\.lr'"),
+        ({"lr": 0.1}, r"Did you mean 'head\.lr' or 'optimizer\.lr'"),
+        ({"forward": "jiont"}, r"^forward cannot be 'jiont'\. Did you mean 'joint'"),
+    ],
+)
+def test_settings_that_cannot_be_are_named_in_plain_words(settings, message):
+    with pytest.raises(UserError, match=message):
+        with_settings(Run(), settings)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 
 import numpy as np
@@ -56,6 +57,16 @@ def test_a_table_is_learnt_far_above_chance(folder, capsys):
     assert result["averaged"]["accuracy"] > 0.8  # a third by chance
     assert main(["evaluate", str(folder)]) == 0
     assert f"{result['averaged']['accuracy']:.1%}" in capsys.readouterr().out
+
+
+def test_what_a_table_holds_is_said_before_training(wine, tmp_path, capsys):
+    path, _ = wine
+    options = ["--label-column", "cultivar", "--table.ignored", "ash", "--steps", "1", "--out", str(tmp_path / "run")]
+    assert main(["fit", str(path), *options]) == 0
+    said = capsys.readouterr().out
+    assert "rows, with columns of numbers (alcohol, malic_acid, alcalinity_of_ash, " in said
+    assert " and of categories (strength): " in said
+    assert re.search(r"\d+ labelled \(cultivar 0 \d+, cultivar 1 \d+, cultivar 2 \d+\), \d+ unlabelled", said)
 
 
 def test_a_new_table_in_another_form_and_order_gets_the_same_predictions(folder, wine, tmp_path, capsys):
@@ -113,7 +124,7 @@ def test_the_recipe_of_a_table_is_chosen_by_its_name_and_uses_all_labels():
             ["--data", "t.csv", "--method", "supervised", "--table.corruption", "0.5"],
             "--table.corruption has no effect",
         ),
-        (["--data", "phc", "--label-column", "y"], "--label_column has no effect"),
+        (["--data", "phc", "--label-column", "y"], "--label-column is of tables"),
         (["--data", "phc", "--table.noise", "0.5"], "--table.noise has no effect"),
         (["--data", "t.csv", "--method", "paws"], "paws compares crops of images, and a table has none"),
         (["--data", "t.csv", "--size", "paper"], "the paper has no tables"),

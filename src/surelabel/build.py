@@ -48,7 +48,8 @@ def resolve(run: Run) -> Run:
         # A GPU gains from it in long runs; on a CPU, compiling takes longer than a short run.
         compile=device == "cuda" if run.compile is None else run.compile,
         pixels=run.pixels or (PHOTOGRAPH if pretrained.NAME in (run.network.trunk, run.network.name) else None),
-        threads=run.threads or cores.for_each(run.devices),
+        # A table's sums are too small to share: a second thread gains nothing, and waits where others work.
+        threads=run.threads or (1 if run.small else cores.for_each(run.devices)),
         out=str(run.folder),
         data=run.data if run.data in (OWN, *datasets.NAMED) else _whole(run.data),
         data_dir=None if run.data_dir is None else _whole(run.data_dir),

@@ -94,19 +94,36 @@ def _run(options: "Options | None", labels_of: str | None = None) -> int:
 
 
 def _evaluate(arguments: list[str]) -> int:
-    options = _parse("evaluate", "The figures of a run on its whole test set, computed anew from its weights.", [
+    options = _parse("evaluate", "The figures of a run on its whole test set, or on other data with labels, computed "
+                     "anew from its weights.", [
         (("folder",), {"metavar": "RUN", "help": "a run folder"}),
+        (("data",), {"metavar": "DATA", "nargs": "?", "help": "instead of the test set, samples with labels that the "
+                     "run has not learnt: a folder, .npz, .npy, .csv or .parquet file, or a data set by name; their "
+                     "test part, where there is one. For a run on pictures, a .csv file names files in the folder that "
+                     "the run was trained on, and their classes"}),
+        (("--data-dir",), {"metavar": "DIR", "help": "where the files of a named data set are"}),
         (("--bound",), {"action": "store_true", "help": "also the paper's generalisation bound, for a bam- method"}),
         (("--s2",), {"type": float, "default": 1.0, "help": "the bound's variance factor s² (default: 1)"}),
         (("--delta",), {"type": float, "default": 0.05, "help": "the bound's probability to fail (default: 0.05)"}),
     ], arguments)  # fmt: skip
+    if options.data is not None and options.bound:
+        raise UserError("--bound is of the run's own test set: leave DATA out")
+    if options.data is None and options.data_dir is not None:
+        raise UserError("--data-dir is of the DATA to evaluate on: name a data set, or leave it out")
     from rich.console import Console
 
-    from surelabel.display import show_bound, show_result
+    from surelabel.display import PLAIN, show_bound, show_result, skipped_in_words
+    from surelabel.held_out import evaluate_on
     from surelabel.stored import bound_of_run, evaluate_run
 
     console = Console()
-    show_result(console, evaluate_run(options.folder))
+    if options.data is None:
+        show_result(console, evaluate_run(options.folder))
+    else:
+        result, skipped = evaluate_on(options.folder, options.data, options.data_dir)
+        if skipped:
+            console.print(skipped_in_words(skipped), **PLAIN)
+        show_result(console, result, of=f"labelled samples of {options.data}")
     if options.bound:
         show_bound(console, asdict(bound_of_run(options.folder, options.s2, options.delta)))
     return 0
@@ -120,8 +137,9 @@ def _predict(arguments: list[str]) -> int:
         (("-o", "--out"), {"required": True, "metavar": "FILE", "help": "the CSV file to write"}),
         (("--data-dir",), {"metavar": "DIR", "help": "where the files of a named data set are"}),
         (("--calibrate",), {"metavar": "HELD_OUT", "help": "correct the confidence by samples with labels that the run "
-                            "has not seen, data like DATA, or test:N for N samples of the run's test set; and add to "
-                            "each image a set of classes that holds the right one with the probability --coverage"}),
+                            "has not seen, data like DATA, a .csv file that names pictures in DATA and their "
+                            "classes, or test:N for N samples of the run's test set; and add to each "
+                            "image a set of classes that holds the right one with the probability --coverage"}),
         (("--coverage",), {"type": float, "metavar": "SHARE", "help": "of the sets of classes (default: 0.9)"}),
     ], arguments)  # fmt: skip
     coverage = _coverage(options)
@@ -148,7 +166,7 @@ def _calibrated(options: argparse.Namespace, coverage: float) -> "Calibration":
     from surelabel.display import show_calibration, skipped_in_words
     from surelabel.held_out import calibrate_run
 
-    calibration, report = calibrate_run(options.folder, options.calibrate, coverage, options.data_dir)
+    calibration, report = calibrate_run(options.folder, options.calibrate, coverage, options.data_dir, options.data)
     if report.skipped:
         print(f"Of the held-out samples, {skipped_in_words(report.skipped)}")
     show_calibration(Console(), asdict(report))
@@ -258,7 +276,7 @@ def _sweep(arguments: list[str]) -> int:
 COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "fit": (_fit, "train a classifier, and evaluate it"),
     "finetune": (_finetune, "teach a linear head on a run's backbone by the same labels"),
-    "evaluate": (_evaluate, "the figures of a finished run"),
+    "evaluate": (_evaluate, "the figures of a finished run, on its test set or on other data with labels"),
     "predict": (_predict, "classes and confidences for new samples, as CSV"),
     "suggest": (_suggest, "which samples to label next, as CSV"),
     "export": (_export, "a run's network as an ONNX file"),

@@ -43,6 +43,8 @@ def conclude(path: Path, folds: int | None = None, console: Console | None = Non
         prediction = predict(load_network(folder), data.train, unlabelled, folder.run().evaluation.batch)
         write_predictions(path / PREDICTIONS, prediction, called(data.train, unlabelled), data.classes)
         console.print(f"{len(unlabelled):,} predictions in {path / PREDICTIONS}", **PLAIN)
+    else:
+        console.print("No predictions: every sample has a label. surelabel predict takes new ones", **PLAIN)
     for note in doubts(data, folder):
         console.print(note, **PLAIN)
     console.print(_estimated(folder, data, folds, console), **PLAIN)

@@ -391,6 +391,11 @@ class Run:
         return self.data.lower().endswith(TABLE_FILES)
 
     @property
+    def small(self) -> bool:
+        """Whether all that it computes is the small network of a table."""
+        return self.network.name.startswith("mlp-") and self.network.trunk == "none"
+
+    @property
     def teaches(self) -> str | None:
         """Which average of the network makes the pseudo-labels: ema or swa; None for the network itself."""
         return self.method.partition("+")[2] or None

@@ -12,6 +12,9 @@ from surelabel.data.source import DataSet
 from surelabel.errors import UserError, closest
 from surelabel.recipes import PHOTOGRAPH
 
+# How tables are kept elsewhere.
+OTHER_TABLES = (".tsv", ".txt", ".gz", ".zip", ".xlsx", ".xls", ".ods", ".feather", ".arrow", ".json", ".jsonl", ".dta")
+
 
 def _imagenet(place: Path, pixels: int | None = None, shape: tuple[int, int, int] | None = None) -> DataSet:
     if shards.are_in(place):
@@ -67,6 +70,8 @@ def load(
     if path.suffix.lower() in TABLE_FILES and path.is_file():
         return table.load(path, label_column, of_table or Table())
     if path.is_file():
+        if path.suffix.lower() in OTHER_TABLES:
+            raise UserError(f"{path}: tables are read from .csv and .parquet files; save it as one of these")
         raise UserError(f"{path} is a single file of no known kind: give the folder of pictures that it lies in")
     raise UserError(
         f"there is no data set {data!r}, nor a folder, .npz, .npy, .csv or .parquet file of that name."

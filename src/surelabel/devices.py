@@ -1,6 +1,7 @@
 """What a run computes on, and what each device can do."""
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
@@ -21,6 +22,17 @@ def usable(device: Device) -> Device:
     if not there[device]:
         raise UserError(f"device {device}: torch {torch.__version__} finds none here. Use --device cpu, or auto")
     return device
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Within this block a CPU works on one thread: small sums wait longer for a second one than they take."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def usual_precision(device: Device) -> Precision:

@@ -1,7 +1,7 @@
 """What a person sees while a run trains, and at its end."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -93,25 +93,34 @@ def figures_in_words(row: dict[str, Any]) -> str:
     return "  ".join(shown)
 
 
-def found_in_words(
-    shape: tuple[int, int, int], pictures: int, labels: NDArray[np.int64], classes: Sequence[str]
-) -> str:
-    """'5,000 pictures of 28 × 28 pixels, grey: 60 labelled (bag 6, boot 6, …), 4,940 unlabelled'; what is scarce."""
+def pictures_in_words(shape: tuple[int, int, int]) -> str:
+    """'pictures, read at 28 × 28 pixels, grey': the files themselves may be of any size."""
     channels, height, width = shape
+    return f"pictures, read at {width} × {height} pixels, {'grey' if channels == 1 else 'in colour'}"
+
+
+def table_in_words(columns: Mapping[str, Sequence[str]]) -> str:
+    """'rows, with columns of numbers (alcohol, ash) and of categories (colour)', by the names of each kind."""
+    kinds = [f"of {kind} ({_some(names)})" for kind, names in columns.items() if names]
+    return f"rows, with columns {' and '.join(kinds)}"
+
+
+def found_in_words(kind: str, samples: int, labels: NDArray[np.int64], classes: Sequence[str]) -> str:
+    """'5,000 pictures, …: 60 labelled (bag 6, boot 6, …), 4,940 unlabelled', and what is scarce."""
     counts = np.bincount(labels, minlength=len(classes))
-    shown = ", ".join(f"{name} {count}" for name, count in zip(classes[:20], counts[:20], strict=True))
-    more = ", …" if len(classes) > 20 else ""
-    words = (
-        f"{pictures:,} pictures of {width} × {height} pixels, {'grey' if channels == 1 else 'in colour'}: "
-        f"{len(labels):,} labelled ({shown}{more}), {pictures - len(labels):,} unlabelled"
-    )
+    shown = _some([f"{name} {count}" for name, count in zip(classes, counts, strict=True)])
+    words = f"{samples:,} {kind}: {len(labels):,} labelled ({shown}), {samples - len(labels):,} unlabelled"
     scarce = [name for name, count in zip(classes, counts, strict=True) if count < 2]
     if scarce:
         words += (
-            f"\nOnly one label: {', '.join(scarce[:10])}{', …' if len(scarce) > 10 else ''}. "
+            f"\nOnly one label: {_some(scarce)}. "
             "A class is learnt from what its labels show; a few more of each would help most"
         )
     return words
+
+
+def _some(words: Sequence[str], most: int = 20) -> str:
+    return ", ".join(words[:most]) + (", …" if len(words) > most else "")
 
 
 def network_in_words(settings: Network) -> str:
@@ -133,9 +142,16 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def show_result(console: Console, result: dict[str, Any], summary: Summary | None = None) -> None:
-    """The figures of a run as small tables: overall, by class, and how the evaluations along the way summarise."""
-    table = Table(title=f"On {result['samples']} test samples", title_justify="left")
+def show_result(
+    console: Console, result: dict[str, Any], summary: Summary | None = None, of: str = "test samples"
+) -> None:
+    """The figures of a run as small tables: overall, by class, and how the evaluations along the way summarise.
+
+    `of` says which samples they are of.
+    """
+    # No title of the table, which would break the name of a file at the table's width.
+    console.print(f"On {result['samples']} {of}", style="italic", **PLAIN)
+    table = Table()
     table.add_column("")
     table.add_column("averaged weights", justify="right")
     table.add_column("raw weights", justify="right")

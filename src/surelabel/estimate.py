@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from surelabel import metrics
+from surelabel import devices, metrics
 from surelabel.config import Run
 from surelabel.data.holdout import Fold, choose_held_out
 from surelabel.evaluate import known, predict
@@ -62,7 +62,8 @@ def on_features(source: FeatureSource, labelled: NDArray[np.int64], seed: int) -
     for part in range(1, folds + 1):
         held = choose_held_out(labels, labelled, Fold(part, folds), seed, source.classes)
         kept = np.setdiff1d(labelled, held)
-        predicted = _linear(source.images(kept), labels[kept], source.images(held), len(source.classes))
+        with devices.one_thread():
+            predicted = _linear(source.images(kept), labels[kept], source.images(held), len(source.classes))
         right += int((predicted == labels[held]).sum())
     return Estimate(right, len(labelled), folds=folds)
 

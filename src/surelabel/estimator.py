@@ -32,6 +32,7 @@ from surelabel.network import Network
 from surelabel.own import Own
 from surelabel.randomness import generator
 from surelabel.recipes import recipe, table
+from surelabel.runfolder import RunFolder
 from surelabel.settings import with_settings
 from surelabel.signals import Stopped
 from surelabel.types import Prediction
@@ -39,13 +40,14 @@ from surelabel.validate import validate
 
 # Images with fewer pixels a side than this get a smaller network, which does not halve them at once.
 SMALL_IMAGE = 16
+NUMBERS = (int, float, np.number, np.bool_)  # truth values among them
 
 
 class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that learns from labelled and unlabelled samples, and says how sure it is.
 
     X is a table, [n, d] or a data frame, or images [n, h, w] or [n, h, w, c]; missing numbers of a table are NaN. In y,
-    `unlabelled` marks the samples whose class is not known; among texts, None, NaN and "" do so too.
+    `unlabelled` marks the samples whose class is not known, and so do None, NaN and pandas' NA; among texts, "" too.
 
     Args:
         method: as for `surelabel fit --method`; "bam-" before a name gives `predict_std` too
@@ -56,7 +58,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         mirror: whether the mirror image of an image is of the same class
         random_state: a number, from which all that is random follows; a numpy RandomState; None for another each time
         device: cpu, cuda, mps, or auto: cuda if there is one, else cpu
-        out: a run folder to keep; without it, what was written on the way is removed
+        out: a run folder to keep, which must not exist yet; without it, what was written on the way is removed
         verbose: show the progress of the training
     """
 
@@ -90,17 +92,19 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if y is None:
             raise ValueError("SureLabelClassifier requires y to be passed, but the target y is None")
         X = self._checked(X, reset=True)
-        y = column_or_1d(y, warn=True)
+        y = _column(y, warn=True)
         check_consistent_length(X, y)
         known = ~self._unlabelled(y)
-        check_classification_targets(y[known])
-        classes, numbers = np.unique(y[known], return_inverse=True)
+        given = _without_gaps(y[known])
+        check_classification_targets(given)
+        classes, numbers = np.unique(given, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"y names {'one class' if len(classes) else 'no class'}, and at least two are needed")
         self.__dict__.pop("classes_", None)  # if this fit fails, what an earlier one learnt no longer belongs together
         labels = np.full(len(y), UNLABELLED)
         labels[known] = numbers
         with as_value_errors():
+            _refuse_existing(self.out)
             self._input = ImageInput.learn(X) if np.ndim(X) > 2 else TableInput.learn(X, self.categorical or ())
             data = self._input.data(X, labels, [str(name) for name in classes])
             self.run_ = self._run(data.train.shape)
@@ -128,7 +132,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """The accuracy on the samples whose class is known."""
-        y = column_or_1d(y)
+        y = _column(y)
         known = ~self._unlabelled(y)
         if not known.any():
             raise ValueError("y names no class, so there is nothing to score")
@@ -139,18 +143,25 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """X as an array of numbers, or, if it is a data frame, as it is."""
         if is_frame(X):
             return validate_data(self, X, reset=reset, skip_check_array=True)
-        X = validate_data(self, X, reset=reset, allow_nd=True, ensure_all_finite="allow-nan")
+        # The values of a data frame that was learnt from may be texts.
+        dtype = None if not reset and isinstance(self._input, TableInput) and self._input.of_frame else "numeric"
+        X = validate_data(self, X, reset=reset, allow_nd=True, ensure_all_finite="allow-nan", dtype=dtype)
         if X.ndim > 2 and X.dtype.kind == "f" and np.isnan(X).any():
             raise ValueError("Input X contains NaN, which only a table may")
         return X
 
     def _unlabelled(self, y: NDArray[Any]) -> NDArray[np.bool_]:
         """Which of y [n] stand for "not known"."""
-        if y.dtype.kind in "OUT":
-            # numpy makes the text "-1" of a -1 among texts.
-            return np.array([_is_nothing(value) or str(value) == str(self.unlabelled) for value in y.tolist()])
-        same = np.isnan(y) if y.dtype.kind == "f" and _is_nan(self.unlabelled) else y == self.unlabelled
-        return np.broadcast_to(same, y.shape)
+        if y.dtype.kind in "OU":
+            # numpy makes the text "-1" of a -1 among texts, and "nan" of a NaN.
+            texts = {str(self.unlabelled), "nan"} if y.dtype.kind == "U" else {str(self.unlabelled)}
+            return np.array([self._is_unlabelled(value) or str(value) in texts for value in y.tolist()], dtype=np.bool_)
+        gaps = np.isnan(y) if y.dtype.kind in "fmM" else np.zeros(y.shape, dtype=np.bool_)
+        return gaps if _is_nothing(self.unlabelled) else gaps | (y == self.unlabelled)
+
+    def _is_unlabelled(self, value: object) -> bool:
+        same = isinstance(value, NUMBERS) and isinstance(self.unlabelled, NUMBERS) and value == self.unlabelled
+        return _is_nothing(value) or bool(same)  # -1.0 is -1 too
 
     def _run(self, shape: tuple[int, ...]) -> Run:
         """The recipe for this kind of data, changed by the parameters."""
@@ -162,7 +173,8 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             run = replace(run, views=views)
             if min(shape[1:]) < SMALL_IMAGE:
                 run = replace(run, steps=300, network=replace(run.network, name="wrn-10-1", stem_stride=1))
-        run = replace(run, seed=_seed(self.random_state), device=self.device, threads=torch.get_num_threads())
+        threads = None if run.small else torch.get_num_threads()
+        run = replace(run, seed=_seed(self.random_state), device=self.device, threads=threads)
         if self.steps is not None:
             run = replace(run, steps=self.steps)
         # There is no test set to look at on the way.
@@ -223,11 +235,38 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _is_nothing(value: object) -> bool:
-    return value is None or value == "" or _is_nan(value)
+    if isinstance(value, float | np.floating):
+        return isnan(value)
+    # pandas' NA by its name, as pandas is not needed here.
+    return value is None or (isinstance(value, str) and value == "") or type(value).__name__ == "NAType"
 
 
-def _is_nan(value: object) -> bool:
-    return isinstance(value, float) and isnan(value)
+def _column(y: Any, warn: bool = False) -> NDArray[Any]:
+    """y as an array [n], in which whole numbers and truth values are such also where pandas has gaps among them.
+
+    scikit-learn would make floats of pandas' own types, and does not know numpy's new type of texts.
+    """
+    if hasattr(y, "dtype") and not (isinstance(y.dtype, np.dtype) and y.dtype.kind != "T"):
+        y = np.asarray(y, dtype=object)
+    column: NDArray[Any] = column_or_1d(y, warn=warn)
+    return column
+
+
+def _without_gaps(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels of which none is missing; if they are numbers or truth values, no longer as objects."""
+    if labels.dtype == object and all(isinstance(label, NUMBERS) for label in labels):
+        return np.array(labels.tolist())
+    return labels
+
+
+def _refuse_existing(out: str | Path | None) -> None:
+    """Before any work, and in the words of Python."""
+    if not out:
+        return
+    try:
+        RunFolder(out).refuse_existing()
+    except UserError:
+        raise UserError(f"out={str(out)!r} exists already: choose another folder, or remove it") from None
 
 
 def _has_deviation(method: str) -> bool:

@@ -1,5 +1,6 @@
 """What the estimator is given as X, read in the same way when it is fitted and when it predicts."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,12 @@ from numpy.typing import NDArray
 from surelabel.data.arrays import ArraySource, own_data_set
 from surelabel.data.source import DataSet, Source
 from surelabel.data.table import TableSource, table_data
-from surelabel.data.table_columns import Columns, as_texts, column
-from surelabel.data.table_encoding import Encoding, learn
+from surelabel.data.table_columns import Column, Columns, as_texts, column
+from surelabel.data.table_encoding import Encoding, learn, refuse_broken_numbers
 from surelabel.errors import UserError
+
+# A warning names at most so many columns: of images taken for tables, hundreds may be constant.
+MOST_NOTES = 10
 
 
 @dataclass(frozen=True)
@@ -20,15 +24,34 @@ class TableInput:
     """Rows: an array [n, d] of numbers, or a data frame, whose columns may also be texts."""
 
     encoding: Encoding
+    names: tuple[str, ...]  # of all columns in order, also of those that are left out
+    of_frame: bool  # whether a data frame was learnt from
 
     @classmethod
     def learn(cls, X: Any, categorical: Sequence[str | int]) -> "TableInput":
-        columns = _columns(X)
+        columns = _of_frame(X) if is_frame(X) else _of_numbers(X)
         names = [name if isinstance(name, str) else list(columns)[name] for name in categorical]
-        return cls(learn(columns, names)[0])
+        refuse_broken_numbers(columns, {*names, *(_categories(X) if is_frame(X) else ())})
+        encoding, notes = learn(columns, names)
+        if notes:
+            more = f"; and {len(notes) - MOST_NOTES} more such columns" if len(notes) > MOST_NOTES else ""
+            # At the level of the line that calls the estimator's fit.
+            warnings.warn("; ".join(notes[:MOST_NOTES]) + more, UserWarning, stacklevel=3)
+        return cls(encoding, tuple(columns), is_frame(X))
 
     def source(self, X: Any, labels: NDArray[np.int64] | None = None, classes: Sequence[str] = ()) -> TableSource:
-        return TableSource(_columns(X), labels, classes, self.encoding)
+        return TableSource(self._columns(X), labels, classes, self.encoding)
+
+    def _columns(self, X: Any) -> Columns:
+        """The columns of X by the names that were learnt; what has no such names has them in the same order."""
+        if is_frame(X):
+            columns = _of_frame(X)
+            return columns if self.of_frame else dict(zip(self.names, columns.values(), strict=True))
+        if X.ndim != 2:
+            raise UserError(f"an array of shape {X.shape} is given, but a table was learnt from")
+        if not self.of_frame:
+            return _of_numbers(X)
+        return {name: _column(name, values) for name, values in zip(self.names, X.T, strict=True)}
 
     def data(self, X: Any, labels: NDArray[np.int64], classes: Sequence[str]) -> DataSet:
         return table_data("X", self.source(X, labels, classes))
@@ -71,14 +94,23 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "columns") and hasattr(X, "__getitem__") and not isinstance(X, np.ndarray)
 
 
-def _columns(X: Any) -> Columns:
-    if not is_frame(X):
-        return {f"x{number}": values for number, values in enumerate(np.asarray(X, dtype=np.float64).T)}
-    made: Columns = {}
-    for name in X.columns:
-        values = column(np.asarray(X[name]))
-        if values is None:
-            raise UserError(f"column {name!r} holds neither numbers nor texts: make numbers of it, or leave it out")
-        # A category whose names are numbers, as of pandas, is one all the same.
-        made[str(name)] = as_texts(values) if hasattr(X[name].dtype, "categories") else values
-    return made
+def _of_numbers(X: Any) -> Columns:
+    return {f"x{number}": values for number, values in enumerate(np.asarray(X, dtype=np.float64).T)}
+
+
+def _categories(X: Any) -> set[str]:
+    """The columns of a data frame that are of pandas' type for categories."""
+    return {str(name) for name in X.columns if hasattr(X[name].dtype, "categories")}
+
+
+def _of_frame(X: Any) -> Columns:
+    made = {str(name): _column(name, np.asarray(X[name])) for name in X.columns}
+    # A category whose names are numbers is one all the same.
+    return made | {name: as_texts(made[name]) for name in _categories(X)}
+
+
+def _column(name: Any, values: NDArray[Any]) -> Column:
+    read = column(values)
+    if read is None:
+        raise UserError(f"column {name!r} holds neither numbers nor texts: make numbers of it, or leave it out")
+    return read

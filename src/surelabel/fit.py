@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.utilities import rank_zero_only
 from numpy.typing import NDArray
 from rich.console import Console
 
@@ -21,9 +22,11 @@ from surelabel.display import (
     duration,
     found_in_words,
     network_in_words,
+    pictures_in_words,
     reading,
     show_result,
     skipped_in_words,
+    table_in_words,
 )
 from surelabel.errors import UserError
 from surelabel.fit_options import MACHINE, MORE_STEPS
@@ -63,6 +66,8 @@ def fit(
     if resume:
         return _fit(_begun(run, folder, console, own), folder, folder, True, console, own, watch=watch)
     folder.refuse_existing()
+    if getattr(rank_zero_only, "rank", 0) == 0:  # of several processes, only the first writes
+        folder.refuse_unwritable()
     run = build.resolve(own.named_in(run))
     return _fit(run, folder, None if labels_of is None else RunFolder(labels_of), False, console, own, minutes, watch)
 
@@ -212,9 +217,11 @@ def show_found(data: DataSet, labelled: NDArray[np.int64], console: Console) -> 
     for note in () if columns is None else columns.notes:
         console.print(note, **PLAIN)
     pictures = files_of(data.train)
-    if pictures is not None:
+    kind = "" if columns is None else table_in_words(columns.encoding.names)
+    kind = kind if pictures is None else pictures_in_words(pictures.shape)
+    if kind:
         labels = data.train.labels[labelled]
-        console.print(found_in_words(pictures.shape, len(data.train), labels, data.classes), **PLAIN)
+        console.print(found_in_words(kind, len(data.train), labels, data.classes), **PLAIN)
     for skipped in dict.fromkeys(skipped_of(source) for source in (data.train, data.test) if source is not None):
         if skipped:
             console.print(skipped_in_words(skipped), **PLAIN)

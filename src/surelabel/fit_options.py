@@ -184,6 +184,8 @@ def _run(given: dict[str, str], extra: dict[str, str]) -> Run:
 def _refuse_unused(run: Run, given: dict[str, str]) -> None:
     """A setting that the method never reads must not look as if it did something."""
     for key in given:
+        if key == "label_column" and not run.tabular:
+            raise UserError(f"--label-column is of tables, .csv or .parquet files, and {run.data} is none")
         if key in unused(run):
             raise UserError(f"--{key} has no effect on this run ({run.method}): leave it out")
 

@@ -1,37 +1,71 @@
-"""Held-out labels for a run: where they come from, that they were not learnt from, and what they calibrate."""
+"""Held-out labels for a run: where they come from, that they were not learnt from, what they say and calibrate."""
 
 import re
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from surelabel import calibration, datasets
-from surelabel.calibration import Calibration, CalibrationFigures, CalibrationReport
+from surelabel import datasets
 from surelabel.data import shards, table
-from surelabel.data.folder import load_labelled
+from surelabel.data.folder import FilesSkipped, load_labelled, load_unlabelled
+from surelabel.data.folder_layout import image_files
+from surelabel.data.labels_csv import read_labels_csv
 from surelabel.data.naming import called
-from surelabel.data.source import DataSet, Source, skipped_of
+from surelabel.data.part import part_of
+from surelabel.data.reading import printable
+from surelabel.data.source import UNLABELLED, DataSet, Images, Source, skipped_of
+from surelabel.data.table_encoding import Encoding
 from surelabel.errors import UserError
-from surelabel.evaluate import known, predict
+from surelabel.evaluate import known, predict, result
 from surelabel.features import pictures_of
 from surelabel.network import Network
-from surelabel.predict import as_trained_on, of_data_set, picture_shape, refuse_no_table, refuse_other_form
+from surelabel.predict import (
+    as_trained_on,
+    of_data_set,
+    picture_shape,
+    refuse_no_table,
+    refuse_other_form,
+    refuse_table,
+    takes_pictures,
+)
 from surelabel.randomness import generator
-from surelabel.runfolder import RunFolder
+from surelabel.runfolder import RAW, RunFolder
 from surelabel.stored import data_of, load_network
-from surelabel.types import Task
+
+if TYPE_CHECKING:
+    from surelabel.calibration import Calibration, CalibrationFigures, CalibrationReport
+
+
+def evaluate_on(run: str | Path, labelled: str, data_dir: str | None = None) -> tuple[dict[str, Any], FilesSkipped]:
+    """The figures of a run on data with labels that it did not learn, and the files that could not be read.
+
+    `data_dir` holds the files of a data set by name.
+    """
+    folder = RunFolder(run)
+    data = data_of(folder)
+    source, classes = labelled_source(labelled, data_dir, folder)
+    index = np.flatnonzero(classes >= 0)
+    _refuse_learnt(source, index, _contents(data.train, folder.labelled()), labelled)
+    part = part_of(source, index)
+    part.labels, part.classes = classes[index], folder.task().classes
+    found = result(load_network(folder), load_network(folder, RAW), part, folder.run(), data.train)
+    return found, skipped_of(source)
 
 
 def calibrate_run(
-    run: str | Path, held_out: str, coverage: float, data_dir: str | None = None
-) -> tuple[Calibration, CalibrationReport]:
+    run: str | Path, held_out: str, coverage: float, data_dir: str | None = None, pictures: str | None = None
+) -> tuple["Calibration", "CalibrationReport"]:
     """Calibrate a run by held-out labels: data with labels, or "test:N" for N samples of the run's own test set.
 
-    `data_dir` holds the files of a data set by name. With "test:N" the rest of the test set is evaluated as well.
+    `data_dir` holds the files of a data set by name. With "test:N" the rest of the test set is evaluated as well. A
+    table of files and classes may name files in the folder `pictures`, or in the one that the run was trained on.
     """
+    from surelabel import calibration  # which needs packages that evaluating does without
+
     folder = RunFolder(run)
     settings, task = folder.run(), folder.task()
     calibration.refuse_meaningless(coverage)
@@ -41,14 +75,14 @@ def calibrate_run(
     if asked:
         source, classes, index, rest = _part_of_test(data, learnt, int(asked[1]), settings.data)
     else:
-        source, classes = _labelled_source(held_out, data_dir, task, folder)
+        source, classes = labelled_source(held_out, data_dir, folder, pictures)
         index, rest = np.flatnonzero(classes >= 0), np.zeros(0, dtype=np.int64)
         _refuse_learnt(source, index, learnt, held_out)
     calibration.refuse_too_few(len(index), coverage)
     network, batch = load_network(folder), settings.evaluation.batch
     probs, labels = predict(network, source, index, batch).probs, torch.from_numpy(classes[index])
     fitted = calibration.fit_calibration(probs, labels, coverage)
-    report = CalibrationReport(
+    report = calibration.CalibrationReport(
         labels=len(index),
         coverage=coverage,
         temperature=fitted.temperature,
@@ -73,25 +107,28 @@ def _part_of_test(
     return data.test, data.test.labels, np.sort(order[:samples]), np.sort(order[samples:])
 
 
-def _labelled_source(
-    held_out: str, data_dir: str | None, task: Task, folder: RunFolder
+def labelled_source(
+    held_out: str, data_dir: str | None, folder: RunFolder, pictures: str | None = None
 ) -> tuple[Source, NDArray[np.int64]]:
     """Data with labels, in the network's form, and the number that each label's name has in the run."""
-    encoding, named = folder.table_encoding(), held_out in datasets.NAMED
+    task, encoding, named = folder.task(), folder.table_encoding(), held_out in datasets.NAMED
     source: Source
     if encoding is not None:
         refuse_no_table(held_out, folder)
-        source = table.load_labelled(held_out, encoding, task.classes, folder.run().label_column)
+        source = _labelled_rows(held_out, encoding, folder)
+    elif held_out.lower().endswith(".csv") and takes_pictures(folder) and not Path(held_out).is_dir():
+        source = _listed_pictures(Path(held_out), pictures, folder)
     elif not named and Path(held_out).is_dir() and not shards.are_in(Path(held_out)):
         source = load_labelled(held_out, task.classes, picture_shape(folder))
     else:
+        refuse_table(held_out, folder)
         source = of_data_set(held_out, data_dir if named else None, folder)
     source = as_trained_on(source, folder)
     refuse_other_form(source, held_out, folder)
     numbers = {name: number for number, name in enumerate(task.classes)}
     present = {source.classes[number] for number in np.unique(source.labels[known(source)])}
     if not present:
-        raise UserError(f"{held_out} has no labels: calibration needs samples whose class is known")
+        raise UserError(f"{held_out} has no labels: it must hold samples whose class is known")
     unknown = sorted(present - set(numbers))
     if unknown:
         raise UserError(
@@ -102,6 +139,56 @@ def _labelled_source(
     return source, number_of[source.labels]  # an unlabelled sample's -1 takes the last place
 
 
+def _labelled_rows(held_out: str, encoding: Encoding, folder: RunFolder) -> Source:
+    """The rows of a table with their labels, which stand in a column named as that of the run."""
+    column = folder.run().label_column
+    try:
+        return table.load_labelled(held_out, encoding, folder.task().classes, column)
+    except UserError as error:
+        if "--label-column" not in str(error):
+            raise
+        # An option of `fit` alone: here the run says which column it is.
+        asked = repr(column) if column is not None else f"one of {', '.join(table.LABEL_COLUMNS)}"
+        raise UserError(
+            f"{held_out} needs one column with the labels, named {asked}, as in the table of {folder.path}"
+        ) from error
+
+
+def _listed_pictures(listed: Path, pictures: str | None, folder: RunFolder) -> Source:
+    """The pictures of the folder in which a table of files and classes names some; those have their class."""
+    place, class_of = _where_listed(listed, pictures, folder)
+    classes = tuple(sorted(set(class_of.values())))
+    source = load_unlabelled(place, classes, picture_shape(folder))
+    named = set(map(printable, class_of))
+    source.skipped = tuple((file, reason) for file, reason in source.skipped if file in named)
+    numbers = [classes.index(class_of[file]) if file in class_of else UNLABELLED for file in source.paths]
+    source.labels = np.array(numbers, dtype=np.int64)
+    return source
+
+
+def _where_listed(listed: Path, pictures: str | None, folder: RunFolder) -> tuple[Path, dict[str, str]]:
+    """The folder that holds the files which a table names, and their classes: `pictures`, or the run's own data."""
+    run = folder.run()
+    own = [] if run.data in datasets.NAMED else [Path(run.data_dir or ".", run.data)]
+    places = {place.resolve(): place for place in [*([] if pictures is None else [Path(pictures)]), *own]}
+    places = {real: place for real, place in places.items() if place.is_dir() and not shards.are_in(place)}
+    found, errors = [], []
+    for place in places.values():
+        present = {file.relative_to(place).as_posix() for file in image_files(place)}
+        try:
+            found.append((place, read_labels_csv(listed, present, place)))
+        except UserError as error:
+            errors.append(error)
+    remedy = "put the pictures into a folder with a labels.csv, and give that folder"
+    if len(found) > 1:
+        raise UserError(f"{listed}: {found[0][0]} and {found[1][0]} both hold files of these names: {remedy}")
+    if not found and errors:
+        raise UserError("; ".join(dict.fromkeys(map(str, errors)))) from errors[0]
+    if not found:
+        raise UserError(f"{listed} names files, and there is no folder to look for them in: {remedy}")
+    return found[0]
+
+
 def _refuse_learnt(source: Source, index: NDArray[np.int64], learnt: set[bytes], name: str) -> None:
     """Raise where a held-out sample is, pixel for pixel, one whose label the run was trained on."""
     same = [place for place, content in zip(index, _contents_in_order(source, index), strict=True) if content in learnt]
@@ -109,7 +196,7 @@ def _refuse_learnt(source: Source, index: NDArray[np.int64], learnt: set[bytes],
         (first,) = called(source, np.array(same[:1]))
         raise UserError(
             f"{name}: {len(same)} of {len(index)} held-out samples (the first is {first}) are among the labelled "
-            "ones that the run was trained on, where its confidence says nothing: take them away"
+            "ones that the run was trained on, and say nothing about new ones: take them away"
         )
 
 
@@ -120,15 +207,23 @@ def _contents(source: Source, index: NDArray[np.int64]) -> set[bytes]:
 def _contents_in_order(source: Source, index: NDArray[np.int64], batch: int = 1000) -> list[bytes]:
     """A hash of each sample's pixels or columns."""
     return [
-        blake2b(image.tobytes(), digest_size=16).digest()
+        blake2b(_one_channel(image).tobytes(), digest_size=16).digest()
         for start in range(0, len(index), batch)
         for image in pictures_of(source, index[start : start + batch])
     ]
 
 
+def _one_channel(image: Images) -> Images:
+    """A grey picture in one channel: a run may have read it so that later is read in three, for its frozen trunk."""
+    grey = image.ndim == 3 and len(image) == 3 and (image == image[:1]).all()
+    return image[:1] if grey else image
+
+
 def _figures(
-    fitted: Calibration, network: Network, source: Source, index: NDArray[np.int64], batch: int
-) -> CalibrationFigures:
+    fitted: "Calibration", network: Network, source: Source, index: NDArray[np.int64], batch: int
+) -> "CalibrationFigures":
+    from surelabel import calibration
+
     probs = predict(network, source, index, batch).probs
     labels = torch.from_numpy(source.labels[index])
     return calibration.figures(probs, fitted.probs(probs), fitted.sets(probs), labels, source.classes)

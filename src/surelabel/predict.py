@@ -106,7 +106,8 @@ def _source(data: str, data_dir: str | None, folder: RunFolder) -> Source:
     task, encoding = folder.task(), folder.table_encoding()
     if encoding is not None:
         refuse_no_table(data, folder)
-        return load_unlabelled_table(Path(data_dir or ".", data), encoding, task.classes)
+        return load_unlabelled_table(Path(data_dir or ".", data), encoding, task.classes, folder.run().label_column)
+    refuse_table(data, folder)
     if data not in datasets.NAMED and Path(data).is_dir() and not shards.are_in(Path(data)):
         return as_trained_on(load_unlabelled(data, task.classes, picture_shape(folder)), folder)
     return as_trained_on(of_data_set(data, data_dir, folder), folder)
@@ -114,8 +115,7 @@ def _source(data: str, data_dir: str | None, folder: RunFolder) -> Source:
 
 def of_data_set(data: str, data_dir: str | None, folder: RunFolder) -> Source:
     """The test set of some data, or what there is; pictures of shards are brought to the network's shape."""
-    pictures = folder.run().network.trunk != "none" or len(folder.task().shape) == 3
-    found = datasets.load(data, data_dir, shape=picture_shape(folder) if pictures else None)
+    found = datasets.load(data, data_dir, shape=picture_shape(folder) if takes_pictures(folder) else None)
     return found.train if found.test is None else found.test
 
 
@@ -123,6 +123,18 @@ def refuse_no_table(data: str, folder: RunFolder) -> None:
     """Raise where a run on a table is given anything else."""
     if not data.lower().endswith(TABLE_FILES):
         raise UserError(f"{folder.path} was trained on a table: give it a file {' or '.join(TABLE_FILES)}, not {data}")
+
+
+def refuse_table(data: str, folder: RunFolder) -> None:
+    """Raise where a run on pictures or other arrays is given a table."""
+    if data.lower().endswith(TABLE_FILES) and not Path(data).is_dir():
+        known = "pictures: give it a folder of them, or a file" if takes_pictures(folder) else "arrays: give it a file"
+        raise UserError(f"{folder.path} was trained on {known} .npz or .npy, not {data}")
+
+
+def takes_pictures(folder: RunFolder) -> bool:
+    """Whether the samples of a run are pictures, be it that the network sees features of them."""
+    return folder.run().network.trunk != "none" or len(folder.task().shape) == 3
 
 
 def picture_shape(folder: RunFolder) -> tuple[int, int, int]:

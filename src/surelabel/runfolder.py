@@ -59,26 +59,45 @@ class RunFolder:
 
     def refuse_existing(self) -> None:
         """Raise where the folder already holds something."""
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-            resume = f" Go on with that run by --resume {self.path};" if (self.path / "config.yaml").exists() else ""
-            raise UserError(f"{self.path} exists already.{resume} Otherwise choose another --out, or remove it")
+        with self._written():
+            if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+                begun = (self.path / CONFIG).exists()
+                resume = f"go on with that run by --resume {self.path}, " if begun else ""
+                raise UserError(f"{self.path} exists already: {resume}choose another --out, or remove it")
+
+    def refuse_unwritable(self) -> None:
+        """Raise where the folder could not be made: before the data are read, which may take long."""
+        with self._written():
+            there = next(place for place in self.path.absolute().parents if place.exists())
+            # Permissions alone do not tell: to root they say yes on a file system that is read-only.
+            with tempfile.TemporaryDirectory(prefix=f".{self.path.name}.", dir=there):
+                pass
 
     def create(
         self, run: Run, task: Task, data: str, labelled: NDArray[np.int64], table: dict[str, Any] | None = None
     ) -> None:
         """Make the folder with what is known before the first step: whole, or, if killed, not at all."""
         self.refuse_existing()
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{self.path.name}.", dir=self.path.parent) as temporary:
-            # One level deeper, so that the temporary folder itself is still there to be removed.
-            half = RunFolder(Path(temporary, self.path.name))
-            half._write_json("task.json", asdict(task))
-            half._write_json("split.json", {"data": data, "labelled": labelled.tolist()})
-            half._write_json("environment.json", environment())
-            if table is not None:
-                half._write_json("table.json", table)
-            write_yaml(run, half.path / CONFIG)
-            half.path.replace(self.path)
+        with self._written():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=f".{self.path.name}.", dir=self.path.parent) as temporary:
+                # One level deeper, so that the temporary folder itself is still there to be removed.
+                half = RunFolder(Path(temporary, self.path.name))
+                half._write_json("task.json", asdict(task))
+                half._write_json("split.json", {"data": data, "labelled": labelled.tolist()})
+                half._write_json("environment.json", environment())
+                if table is not None:
+                    half._write_json("table.json", table)
+                write_yaml(run, half.path / CONFIG)
+                half.path.replace(self.path)
+
+    @contextmanager
+    def _written(self) -> Iterator[None]:
+        """Within this block, what keeps the folder from being made is told in words."""
+        try:
+            yield
+        except OSError as error:
+            raise UserError(f"cannot write {self.path}: {error.strerror or error}. Choose another --out") from error
 
     def run(self) -> Run:
         return read_run(self.path)

@@ -142,7 +142,10 @@ def with_settings(run: Run, settings: dict[str, Any]) -> Run:
 
 
 def wrong_type(error: Exception, settings: dict[str, Any]) -> UserError:
-    """What the parser said of a value, in plain words."""
+    """What the parser said of a value, in plain words; of a key or a choice that does not exist, the closest one."""
+    settings = flatten(settings)
+    for key, value in settings.items():
+        check_key(key, value)
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
     named = re.search(r'key "([^"]+)"', str(error))
     if named is None or named[1] not in settings:

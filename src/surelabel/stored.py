@@ -62,5 +62,8 @@ def _tested(folder: RunFolder, own: Own) -> tuple[DataSet, Source]:
     """The data that a run was made with, and its test set."""
     data = data_of(folder, own)
     if data.test is None:
-        raise UserError(f"{folder.run().data} has no test set to evaluate on")
+        raise UserError(
+            f"{folder.run().data} has no test set to evaluate on: give data with labels, by "
+            f"surelabel evaluate {folder.path} DATA"
+        )
     return data, data.test

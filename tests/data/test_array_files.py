@@ -39,6 +39,8 @@ def test_npy_without_labels_is_unlabelled(tmp_path):
         ("x", "y", "x_test", "y_test"),
         ("x_train", "y_train", "x_test", "y_test"),
         ("train_images", "train_labels", "test_images", "test_labels"),
+        ("X", "y", "X_test", "y_test"),
+        ("X_train", "Y_train", "X_test", "Y_test"),
     ],
 )
 def test_npz_under_each_set_of_keys(tmp_path, keys):
@@ -61,7 +63,9 @@ def test_a_test_set_counts_its_classes_as_the_training_set_does(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"pictures": IMAGES}, "one array must be named images or x"),
+        ({"pictures": IMAGES, "y": LABELS}, "one array must be named images or x or .*; it has pictures, y$"),
+        ({"X": IMAGES.reshape(6, -1), "y": LABELS}, r"A table of numbers is read from a \.csv or \.parquet file"),
+        ({"x": IMAGES, "X": IMAGES}, "more than once, as x and X"),
         ({"x": IMAGES, "images": IMAGES}, "more than once, as images and x"),
         ({"x": IMAGES, "y": LABELS[:3]}, "6 images but 3 labels"),
         ({"x": IMAGES, "y": LABELS + 1, "classes": ["a", "b"]}, "sample 1 is 2, outside 0 to 1"),
@@ -69,6 +73,10 @@ def test_a_test_set_counts_its_classes_as_the_training_set_does(tmp_path):
         (
             {"x": IMAGES, "y": LABELS, "x_test": IMAGES[:1], "y_test": [3]},
             "in the test set, the label of sample 0 is 3",
+        ),
+        (
+            {"x": IMAGES, "y": LABELS, "x_test": IMAGES[:2], "y_test": [1, np.nan]},
+            "test sample 1 has no label",
         ),
         ({"x": IMAGES * np.float32(np.nan)}, "sample 0 holds NaN"),
         ({"x": IMAGES.astype(object)}, "holds Python objects"),

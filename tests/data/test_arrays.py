@@ -54,7 +54,11 @@ def test_the_layout_must_be_said_where_both_readings_are_possible():
     ("images", "message"),
     [
         (np.zeros((5, 4, 8, 8), dtype=np.uint8), "neither 1 nor 3 channels"),
-        (np.zeros((5, 8), dtype=np.uint8), r"have shape \(5, 8\)"),
+        (
+            np.zeros((5, 8), dtype=np.uint8),
+            r"have shape \(5, 8\)\. A table of numbers is read from a \.csv or \.parquet file",
+        ),
+        (np.zeros((5, 8, 8, 3, 2), dtype=np.uint8), r"have shape \(5, 8, 8, 3, 2\)$"),
         (np.zeros((0, 8, 8), dtype=np.uint8), "there are no samples, so that the pool would be empty"),
         (np.zeros((5, 0, 8), dtype=np.uint8), "there are no samples, so that the pool would be empty"),
         (np.zeros((5, 8, 8), dtype=np.int64), "uint8 or floats, not int64"),
@@ -64,6 +68,14 @@ def test_the_layout_must_be_said_where_both_readings_are_possible():
 def test_what_is_no_array_of_images_is_refused(images, message):
     with pytest.raises(UserError, match=message):
         ArraySource(images)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, list])
+def test_nan_among_labels_is_unlabelled(kind):
+    given = [0.0, np.nan, 2.0, 1.0, np.nan, -1.0]
+    source = ArraySource(colour(), given if kind is list else np.array(given, dtype=kind))
+    assert source.labels.tolist() == [0, -1, 2, 1, -1, -1]
+    assert source.classes == ("0", "1", "2")
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])

@@ -261,9 +261,10 @@ def test_a_missing_folder_and_a_wrong_size_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("path,label\ncat/a.png,cat\nnone.png,cat\n", r"names 1 files that are not in the data folder: none\.png"),
+        ("path,label\ncat/a.png,cat\nnone.png,cat\n", r"names 1 files that are not in the data folder .*: none\.png"),
         ("path,label\ncat/a.png,cat\ncat/a.png,dog\n", "lines 2 and 3"),
         ("path,label\ncat/a.png,\n", "names no class of any file"),
+        ("path,label\ncat/a.png,cat\ndog/b.png,NA\n", "line 3: NA may be a class or mean unlabelled"),
         ("path,label\n../a.png,cat\n", "leads out of the data folder"),
     ],
 )

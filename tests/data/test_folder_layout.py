@@ -73,3 +73,12 @@ def test_a_test_set_beside_the_classes_does_not_become_a_class_in_silence(tmp_pa
 def test_a_class_may_be_called_test(tmp_path):
     touch(tmp_path, "test/1.png", "test/near/2.png", "control/3.png", "control/near/4.png")
     assert read_layout(tmp_path).classes == ("control", "test")
+
+
+def test_a_table_elsewhere_may_name_files_by_absolute_paths(tmp_path):
+    (tmp_path / "pictures").mkdir()
+    for name in ("a.png", "b.png"):
+        (tmp_path / "pictures" / name).touch()
+    (tmp_path / "labels.csv").write_text(f"path,label\n{tmp_path}/pictures/a.png,cat\nb.png,dog\n")
+    layout = read_layout(tmp_path / "pictures", [tmp_path / "labels.csv"])
+    assert layout.class_of == {"a.png": "cat", "b.png": "dog"}

@@ -1,6 +1,7 @@
 import csv
 import io
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -69,7 +70,7 @@ def test_a_class_loses_the_apostrophe_that_keeps_a_spreadsheet_from_computing_it
         ("path,label\n/etc/passwd,cat\n", "leads out of the data folder"),
         (
             "path,label\nnone.png,cat\na.png,cat\n",
-            r"names 1 files that are not in the data folder: none\.png \(line 2\)$",
+            r"names 1 files that are not in the data folder: none\.png \(line 2\) \(there is, for example, a\.png\)$",
         ),
         ('path,label\n"a.png,cat\n', "cannot be read as a CSV file"),
         ("path,label\n" + "x" * 200_000 + ",cat\n", "cannot be read as a CSV file"),
@@ -85,8 +86,46 @@ def test_a_wrong_table_is_refused_with_the_line(tmp_path, text, message):
 
 def test_of_many_missing_files_the_first_few_and_the_count_are_named(tmp_path):
     text = "path,label\n" + "".join(f"missing{number}.png,cat\n" for number in range(1000))
-    with pytest.raises(UserError, match=r"names 1000 files .*missing0\.png .*missing4\.png \(line 6\), \.\.\.$"):
+    with pytest.raises(UserError, match=r"names 1000 files .*missing0\.png .*missing4\.png \(line 6\), \.\.\. \("):
         read_labels_csv(write(tmp_path, text), FILES)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("pictures/a.png", "a.png"),  # with the name of the folder itself
+        ("a", "a.png"),
+        ("A.PNG", "a.png"),
+        ("ä ö, ü.png", "inner/ä ö, ü.png"),
+        ("pictures/inner/ä ö, ü", "inner/ä ö, ü.png"),
+        ("other/0001.png", "other/deep/0001.png"),  # of several files of that name, the most similar
+        ("innr/0002x.png", "inner/0002.png"),
+    ],
+)
+def test_where_a_file_is_missing_the_one_that_is_probably_meant_is_named(tmp_path, written, meant):
+    files = FILES | {"inner/0001.png", "other/deep/0001.png", "inner/0002.png"}
+    with pytest.raises(UserError) as caught:
+        read_labels_csv(write(tmp_path, f'path,label\n"{written}",cat\n'), files)
+    assert str(caught.value).endswith(f"{written} (line 2) (did you mean {meant}?)")
+
+
+def test_an_absolute_path_may_name_a_file_in_the_folder_and_none_outside(tmp_path, monkeypatch):
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    (tmp_path / "link").symlink_to(folder)
+    table = write(tmp_path, f"path,label\n{folder}/a.png,cat\n{folder}/inner/d.png,dog\nb.png,cow\n")
+    classes = {"a.png": "cat", "inner/d.png": "dog", "b.png": "cow"}
+    monkeypatch.chdir(tmp_path)
+    for place in (folder, tmp_path / "link", Path("pictures"), Path("pictures/../pictures")):
+        assert read_labels_csv(table, set(classes), place) == classes
+    assert read_labels_csv(write(tmp_path, f"path,label\n{tmp_path}/link/a.png,cat\n"), FILES, Path("link"))
+    for outside in (f"{tmp_path}/a.png", f"{folder}s/a.png", f"{folder}/../a.png", "/a.png"):
+        with pytest.raises(UserError, match="leads out of the data folder pictures; name files relative to it"):
+            read_labels_csv(write(tmp_path, f"path,label\n{outside},cat\n"), FILES, Path("pictures"))
+    with pytest.raises(
+        UserError, match=r"names 1 files that are not in the data folder pictures: .*/c\.png \(line 2\)"
+    ):
+        read_labels_csv(write(tmp_path, f"path,label\n{folder}/c.png,cat\n"), FILES, Path("pictures"))
 
 
 def test_another_encoding_is_refused_by_name(tmp_path):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from surelabel.config import Table
-from surelabel.data.table import load, load_unlabelled
+from surelabel.data.table import load, load_labelled, load_unlabelled
 from surelabel.errors import UserError
 
 
@@ -64,10 +64,13 @@ def test_a_column_of_row_numbers_is_left_out_although_the_split_tears_it(tmp_pat
         ("a,y\n1,x\n2,x\n3,\n", "names the class 'x' alone"),
         ("a,y\n1,\n2,\n", "names no class"),
         ("a,y\n1,0\n2,-1\n3,1\n", "-1 may be a class or mean unlabelled"),
+        ("a,y\n1,p\n2,NA\n3,q\n", "NA may be a class or mean unlabelled"),
+        ("a,y\n1,0.0\n2,-1.0\n3,1.0\n", "-1 may be a class or mean unlabelled"),
+        ("a,y,split\n1,p,\n9,q,test\n2,p,\n1;5,q,\n3,q,\n", "is '1;5' in row 4 below the heading \\(1 such cells of 5"),
         ("a,y,split\n1,0,train\n2,1,val\n", "train, test or nothing, not 'val'"),
         ("a,y,split\n1,0,test\n2,1,test\n", "leaves no row to train on"),
         ("a,y,split\n1,0,\n2,1,\n3,2,test\n", "no training row is of the class '2'"),
-        ("a,y,split\n1,0,\n2,1,\n3,,test\n", "test row 2 has no label"),
+        ("a,y,split\n1,0,\n2,1,\n3,,test\n", "the test sample in row 3 below the heading has no label"),
         ("name,y\nx,0\nx,1\n", "no column to learn from. column 'name' is left out: it is 'x' everywhere"),
     ],
 )
@@ -76,6 +79,36 @@ def test_a_hostile_table_is_refused_in_words(tmp_path, text, message):
     with pytest.raises(UserError, match=message) as caught:
         load(path)
     assert str(path) in str(caught.value)
+
+
+def test_whole_numbers_with_gaps_are_the_classes_that_they_were(tmp_path):
+    """pandas makes them floats, and saves them as such; elsewhere they are as they were."""
+    floats = load(written(tmp_path, "a,y\n1,0.0\n2,10.0\n3,2.0\n4,\n"))
+    assert floats.classes == ("0", "2", "10")
+    assert floats.train.labels.tolist() == [0, 2, 1, -1]
+    held = load_labelled(written(tmp_path, "a,y\n1,2\n2,10.0\n"), floats.train.encoding, floats.classes)
+    assert held.labels.tolist() == [1, 2]
+    codes = load(written(tmp_path, "a,y\n1,007\n2,1.5\n3,2.0\n"))
+    assert codes.classes == ("1.5", "2.0", "007")
+
+
+def test_classes_that_may_not_be_meant_as_such_are_told(tmp_path):
+    data = load(written(tmp_path, "a,y\n1,Barolo\n2,barolo\n3,unknown\n4,asti\n"))
+    assert data.classes == ("Barolo", "asti", "barolo", "unknown")
+    assert data.train.notes == (
+        "Is 'unknown' a class? If it means unlabelled, leave the cells of these rows empty",
+        "Are 'Barolo', 'barolo' different classes? They are taken for such",
+    )
+
+
+def test_what_a_file_stores_as_a_category_may_look_like_numbers(tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"grade": ["1", "2", "other", "3"] * 5, "y": ["a", "b"] * 10})
+    frame.to_parquet(tmp_path / "texts.parquet")
+    with pytest.raises(UserError, match="'grade' seems to hold numbers"):
+        load(tmp_path / "texts.parquet")
+    frame.astype({"grade": "category"}).to_parquet(tmp_path / "category.parquet")
+    assert load(tmp_path / "category.parquet").train.encoding.columns[0].levels == ("1", "2", "3", "other")
 
 
 def test_columns_that_are_not_there_are_told(tmp_path):
@@ -94,5 +127,7 @@ def test_a_new_table_is_encoded_as_the_training_table_was(tmp_path):
     both[1, 1:] = [0, 0, 1]  # a colour that was never seen
     np.testing.assert_array_equal(source.images(np.arange(2)), both)
     assert source.notes == (f"{new}: not used, as the network was trained without: 'note'",)
+    labelled = written(tmp_path, "class,colour,size\nx,green,2\n")
+    assert load_unlabelled(labelled, data.train.encoding, data.classes).notes == ()
     with pytest.raises(UserError, match="lacks the column 'size'"):
         load_unlabelled(written(tmp_path, "colour\nred\n"), data.train.encoding, data.classes)

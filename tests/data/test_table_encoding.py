@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from surelabel.data.table_encoding import FEW_ROWS, MOST_LEVELS, Encoding, learn
+from surelabel.data.table_encoding import FEW_ROWS, MOST_LEVELS, Encoding, learn, refuse_broken_numbers
 from surelabel.errors import UserError
 
 
@@ -88,7 +89,7 @@ def test_text_where_training_had_numbers_is_told_by_cell_and_numbers_as_text_are
     np.testing.assert_array_equal(
         encoding.encode({"a": texts("1", "", "3")}), encoding.encode({"a": np.array([1, np.nan, 3])})
     )
-    with pytest.raises(UserError, match="column 'a' was numbers in training, but is 'many' in row 1"):
+    with pytest.raises(UserError, match="column 'a' was numbers in training, but is 'many' in row 2 below the heading"):
         encoding.encode({"a": texts("1", "many")})
 
 
@@ -135,11 +136,33 @@ def test_of_too_many_levels_the_most_frequent_are_told_apart():
     assert "100 different texts: the 64 most frequent are told apart" in notes[0]
 
 
+@pytest.mark.parametrize(
+    ("cells", "shown"),
+    [
+        (["1.5", "2", "n.d.", "", "3e-4"], "'n.d.' in row 3 below the heading (1 such cells of 4)"),
+        (["12,5", "13,1", "11,9"], "'12,5' in row 1 below the heading (3 such cells of 3)"),
+        (["1,065", "990", "1,280.5"], "'1,065' in row 1 below the heading (2 such cells of 3)"),
+        (["<0.1", "0.3", "5 %", "none"], "'<0.1' in row 1 below the heading (3 such cells of 4)"),
+    ],
+)
+def test_numbers_with_other_texts_among_them_are_refused_unless_they_are_declared_as_names(cells, shown):
+    with pytest.raises(UserError, match=re.escape(shown)):
+        refuse_broken_numbers({"b": np.arange(5.0), "a": texts(*cells)}, ["b"])
+    refuse_broken_numbers({"a": texts(*cells)}, ["a"])
+
+
+@pytest.mark.parametrize(
+    "cells", [["A1", "7", "B2", "8"], ["1.2.3", "1.3.0"], ["2020-01-02", "2021-03-04"], ["1", "2"]]
+)
+def test_names_with_digits_in_them_are_names(cells):
+    refuse_broken_numbers({"a": texts(*cells)}, [])
+
+
 def test_a_value_too_large_to_compute_with_is_refused_by_row():
-    with pytest.raises(UserError, match=r"column 'a' is 1\.79769e\+308 in row 1, too large"):
+    with pytest.raises(UserError, match=r"column 'a' is 1\.79769e\+308 in row 2 below the heading, too large"):
         learn({"a": np.array([1.0, np.finfo(float).max, 2.0, np.nan])})
 
 
 def test_infinity_is_refused_by_row():
-    with pytest.raises(UserError, match="column 'a' is infinite in row 2"):
+    with pytest.raises(UserError, match="column 'a' is infinite in row 3 below the heading"):
         learn({"a": np.array([1, 2, np.inf])})

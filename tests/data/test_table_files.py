@@ -14,7 +14,8 @@ from surelabel.errors import UserError
 
 
 def read(path, *as_written: str):
-    return read_table(path, lambda name: name in as_written)
+    found = read_table(path, lambda name: name in as_written)
+    return found.columns, found.notes
 
 
 def csv(tmp_path, text: str | bytes):

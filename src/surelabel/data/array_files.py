@@ -12,7 +12,7 @@ from surelabel.data.arrays import ArraySource, Layout, own_data_set
 from surelabel.data.source import DataSet
 from surelabel.errors import UserError
 
-# Each part of a data set and the keys that it may have in an .npz, those of Keras and MedMNIST among them.
+# Each part of a data set and the keys that it may have in an .npz, those of Keras and MedMNIST among them; X is x.
 KEYS = {
     "images": ("images", "x", "train_images", "x_train"),
     "labels": ("labels", "y", "train_labels", "y_train"),
@@ -40,17 +40,21 @@ def load_npz(path: str | Path, layout: Layout | None = None) -> DataSet:
     """Images, and where present labels, class names and a test set, from an .npz with the keys named in `KEYS`."""
     path = Path(path)
     with _reading(path), np.load(path, allow_pickle=False) as file:
-        parts = {part: file[key] for part in KEYS if (key := _only_key(part, file.files)) is not None}
+        present = file.files
+        parts = {part: file[key] for part in KEYS if (key := _only_key(part, present)) is not None}
     with _about(path):
         if "images" not in parts:
-            raise UserError(f"there are no images: one array must be named {' or '.join(KEYS['images'])}")
+            raise UserError(
+                f"there are no images: one array must be named {' or '.join(KEYS['images'])}; "
+                f"it has {', '.join(present) or 'none'}"
+            )
         names = None if "classes" not in parts else parts["classes"].ravel().tolist()
         train = ArraySource(parts["images"], parts.get("labels"), names, layout)
         return own_data_set(path.stem, train, _test_source(parts, train.classes, layout))
 
 
 def _only_key(part: str, present: list[str]) -> str | None:
-    keys = [key for key in KEYS[part] if key in present]
+    keys = [key for name in KEYS[part] for key in present if key.lower() == name]
     if len(keys) > 1:
         raise UserError(f"the {part} are there more than once, as {' and '.join(keys)}: keep one")
     return keys[0] if keys else None

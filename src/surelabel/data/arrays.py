@@ -20,14 +20,14 @@ class SampleSource:
     """A source over an array of samples of any shape, which is referred to, not copied.
 
     Samples are [N, columns], [N, channels, time], [N, channels, height, width], ..., in uint8 (0 to 255) or floats
-    (finite, read as float32). Each channel is normalised by itself. Labels: see `number_labels`.
+    (finite, read as float32). Each channel is normalised by itself. Labels: see `number_labels`; NaN is unlabelled too.
     """
 
     def __init__(
         self, samples: NDArray[Any], labels: ArrayLike | None = None, classes: Sequence[str] | None = None
     ) -> None:
         self._images = _readable(np.asarray(samples))
-        self._labels, self._classes = number_labels(labels, classes, len(self._images))
+        self._labels, self._classes = number_labels(_without_gaps(labels), classes, len(self._images))
         if self._images.dtype != np.uint8:
             self._refuse_not_finite()
 
@@ -78,7 +78,11 @@ class ArraySource(SampleSource):
     ) -> None:
         images = np.asarray(images)
         if images.ndim not in (3, 4):
-            raise UserError(f"images must be [N, H, W], [N, C, H, W] or [N, H, W, C], but have shape {images.shape}")
+            tables = ". A table of numbers is read from a .csv or .parquet file, or in Python by SureLabelClassifier"
+            raise UserError(
+                f"images must be [N, H, W], [N, C, H, W] or [N, H, W, C], but have shape {images.shape}"
+                f"{tables if images.ndim == 2 else ''}"
+            )
         super().__init__(_channels_first(_readable(images), layout), labels, classes)
 
 
@@ -121,6 +125,13 @@ def own_data_set(name: str, train: Source, test: Source | None, most: int = 10_0
             raise UserError(f"test sample {index} has no label: label it, or move it to the training samples")
     offset, scale = channel_statistics(train, most)
     return DataSet(name, train, test, offset, scale)
+
+
+def _without_gaps(labels: ArrayLike | None) -> ArrayLike | None:
+    """Whole numbers with gaps are floats with NaN, in pandas and elsewhere."""
+    if labels is None or np.asarray(labels).dtype.kind != "f":
+        return labels
+    return np.where(np.isnan(labels), UNLABELLED, labels)
 
 
 def _readable(images: NDArray[Any]) -> NDArray[Any]:

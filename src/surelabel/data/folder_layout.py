@@ -49,7 +49,7 @@ def read_layout(folder: Path, label_files: Sequence[Path] = ()) -> FolderLayout:
     present = {file for files in parts.values() for file in files}
     class_of: dict[str, str] = {}
     for table in tables:
-        class_of |= read_labels_csv(table, present)
+        class_of |= read_labels_csv(table, present, folder)
     return FolderLayout(parts, class_of, tuple(sorted({class_of[file] for file in parts["train"] if file in class_of})))
 
 

@@ -1,25 +1,31 @@
 """A table of files and their classes, in a CSV file with a header."""
 
 import csv
+import difflib
 from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 
 from surelabel.data.separators import refuse_other_separators
+from surelabel.data.table_columns import MISSING
 from surelabel.errors import UserError
 from surelabel.spreadsheet import shown
 
 FILE_COLUMNS = ("path", "file", "image", "sample")
 CLASS_COLUMNS = ("label", "class")
 SHOWN = 5
+COMPARED = 10_000  # names that are searched for a similar one, lest an error take minutes
 
 
-def read_labels_csv(path: Path, files: Collection[str]) -> dict[str, str]:
-    """The class of each file that the table gives one; `files` are those that exist, relative to the data folder."""
+def read_labels_csv(path: Path, files: Collection[str], folder: Path | None = None) -> dict[str, str]:
+    """The class of each file that the table gives one; `files` are those that exist, relative to the data folder.
+
+    With that `folder`, the table may also name them by absolute paths.
+    """
     lines: dict[str, int] = {}
     classes: dict[str, str] = {}
     missing = []
     for line, written, label in _rows(path):
-        file = _inside(written, f"{path}, line {line}")
+        file = _inside(written, f"{path}, line {line}", folder)
         if file not in files:
             file = file.removeprefix("'")  # which our own tables have before what a spreadsheet would compute
         if file in lines:
@@ -31,13 +37,21 @@ def read_labels_csv(path: Path, files: Collection[str]) -> dict[str, str]:
             )
             raise UserError(f"{path}, lines {lines[file]} and {line}: {written} is named twice, {same}; keep one line")
         if file not in files:
-            missing.append(f"{written} (line {line})")
+            missing.append((file, f"{written} (line {line})"))
         lines[file] = line
+        if label in MISSING[1:]:
+            raise UserError(
+                f"{path}, line {line}: {label} may be a class or mean unlabelled. Leave the class of unlabelled files "
+                "empty, or give the class another name"
+            )
         if label:
             classes[file] = label
     if missing:
-        shown = ", ".join(missing[:SHOWN]) + (", ..." if len(missing) > SHOWN else "")
-        raise UserError(f"{path} names {len(missing)} files that are not in the data folder: {shown}")
+        shown = ", ".join(words for _, words in missing[:SHOWN]) + (", ..." if len(missing) > SHOWN else "")
+        raise UserError(
+            f"{path} names {len(missing)} files that are not in {_called(folder)}: {shown}"
+            f"{_there(missing[0][0], files)}"
+        )
     if not classes:
         raise UserError(f"{path} names no class of any file: write one beside those that you know")
     return classes
@@ -78,10 +92,33 @@ def _meant(written: str) -> str:
     return written[1:] if shown(written[1:]) == written else written
 
 
-def _inside(written: str, where: str) -> str:
+def _inside(written: str, where: str, folder: Path | None) -> str:
+    """The file relative to the data folder."""
     path = PurePosixPath(written)
     if not path.parts:
         raise UserError(f"{where}: the name of the file is empty")
+    if path.is_absolute() and folder is not None:
+        # The folder may be named as it was given, or by where links lead.
+        around = [place for place in (folder.absolute(), folder.resolve()) if path.is_relative_to(place)]
+        path = path.relative_to(around[0]) if around else path
     if path.is_absolute() or ".." in path.parts:
-        raise UserError(f"{where}: {written} leads out of the data folder; name files relative to it")
+        raise UserError(f"{where}: {written} leads out of {_called(folder)}; name files relative to it")
     return str(path)
+
+
+def _called(folder: Path | None) -> str:
+    return "the data folder" if folder is None else f"the data folder {folder}"
+
+
+def _there(missing: str, files: Collection[str]) -> str:
+    """Words on what is in the folder instead: the file that is probably meant, or any."""
+    if not files:
+        return ""
+    wanted, there = PurePosixPath(missing), [PurePosixPath(file) for file in sorted(files)]
+    names = {wanted.name.lower(), wanted.stem.lower()}
+    # Mostly the name is right, and a folder too many or too few stands before it, or a suffix is missing after it.
+    alike = [file for file in there if file.stem.lower() in names]
+    # Compared without suffixes: that all end in .png makes no two of them similar.
+    bare = {str(file.parent / file.stem): file for file in (alike or there)[:COMPARED]}
+    near = difflib.get_close_matches(str(wanted.parent / wanted.stem), bare, n=1, cutoff=0.0 if alike else 0.6)
+    return f" (did you mean {bare[near[0]]}?)" if near else f" (there is, for example, {there[0]})"

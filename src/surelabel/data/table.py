@@ -1,5 +1,6 @@
 """Tables as data: rows are samples, one column is the label."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,13 +10,14 @@ from numpy.typing import NDArray
 from surelabel.config import Table
 from surelabel.data.arrays import SampleSource
 from surelabel.data.source import UNLABELLED, DataSet, Source
-from surelabel.data.table_columns import Column, Columns, as_texts, numeric
-from surelabel.data.table_encoding import FEW_ROWS, Encoding, learn
+from surelabel.data.table_columns import MISSING, Column, Columns, as_texts, in_row, numeric
+from surelabel.data.table_encoding import FEW_ROWS, Encoding, learn, refuse_broken_numbers
 from surelabel.data.table_files import read_table
 from surelabel.errors import UserError
 
 LABEL_COLUMNS = ("label", "class", "target", "y")
 SPLIT_COLUMN = "split"
+MAY_MEAN_UNLABELLED = ("unknown", "unlabelled", "unlabeled", "missing")
 
 
 class TableSource(SampleSource):
@@ -50,10 +52,11 @@ def load(path: str | Path, label_column: str | None = None, settings: Table = Ta
     """A CSV or Parquet file; `docs/tables.md` describes what it may hold."""
     path = Path(path)
     categorical, ignored = _names(settings.categorical), _names(settings.ignored)
-    columns, notes = read_table(path, lambda name: name in categorical or _may_be_label(name, label_column))
+    read = read_table(path, lambda name: name in categorical or _may_be_label(name, label_column))
+    columns, notes = read.columns, read.notes
     try:
         label = _label_column(columns, label_column)
-        texts = as_texts(columns.pop(label))
+        texts = _named_classes(columns.pop(label))
         in_test = _in_test(columns.pop(SPLIT_COLUMN)) if SPLIT_COLUMN in columns else np.zeros(len(texts), bool)
         for name in ignored:
             if columns.pop(name, None) is None:
@@ -61,14 +64,16 @@ def load(path: str | Path, label_column: str | None = None, settings: Table = Ta
         counting = [name for name, values in columns.items() if _counts_rows(values)]
         notes = (*notes, *(f"column {name!r} is left out: it only counts the rows" for name in counting))
         classes = _classes(texts[~in_test], label)
+        notes = (*notes, *_doubted(classes))
         labels = _numbered(texts, classes, label)
         if (labels[in_test] == UNLABELLED).any():
             row = int(np.argmax(in_test & (labels == UNLABELLED)))
-            raise UserError(f"test row {row} has no label: label it, or make it a training row")
+            raise UserError(f"the test sample {in_row(row)} has no label: label it, or make it a training row")
         used = {name: values for name, values in columns.items() if name not in counting}
+        refuse_broken_numbers(used, {*categorical, *read.categories})
         rows = np.flatnonzero(~in_test), np.flatnonzero(in_test)
         parts = [{name: values[own] for name, values in used.items()} for own in rows]
-        encoding, left_out = learn(parts[0], categorical)
+        encoding, left_out = learn(parts[0], categorical, rows[0])
         train = TableSource(parts[0], labels[rows[0]], classes, encoding, (*notes, *left_out), rows[0])
         test = TableSource(parts[1], labels[rows[1]], classes, encoding, (), rows[1]) if in_test.any() else None
     except UserError as error:
@@ -76,12 +81,17 @@ def load(path: str | Path, label_column: str | None = None, settings: Table = Ta
     return table_data(path.stem, train, test)
 
 
-def load_unlabelled(path: str | Path, encoding: Encoding, classes: Sequence[str]) -> TableSource:
-    """All rows of a new table, encoded as the training table was; columns that it had not are passed over, and said."""
+def load_unlabelled(
+    path: str | Path, encoding: Encoding, classes: Sequence[str], label_column: str | None = None
+) -> TableSource:
+    """All rows of a new table, encoded as the training table was.
+
+    Columns that this had not are passed over, and said; the labels, where it has some, are passed over in silence.
+    """
     path = Path(path)
-    columns, _ = read_table(path, lambda name: name in encoding.texts)
+    columns = read_table(path, lambda name: name in encoding.texts).columns
     known = {column.name for column in encoding.columns}
-    extra = [name for name in columns if name not in known]
+    extra = [name for name in columns if name not in known and not _may_be_label(name, label_column)]
     notes = (f"{path}: not used, as the network was trained without: {_listed(extra)}",) if extra else ()
     try:
         return TableSource(columns, None, classes, encoding, notes)
@@ -94,10 +104,10 @@ def load_labelled(
 ) -> TableSource:
     """The rows of another table with their labels, encoded as the training table was; its test rows if it has any."""
     path = Path(path)
-    columns, _ = read_table(path, lambda name: name in encoding.texts or _may_be_label(name, label_column))
+    columns = read_table(path, lambda name: name in encoding.texts or _may_be_label(name, label_column)).columns
     try:
         label = _label_column(columns, label_column)
-        texts = as_texts(columns.pop(label))
+        texts = _named_classes(columns.pop(label))
         in_test = _in_test(columns[SPLIT_COLUMN]) if SPLIT_COLUMN in columns else np.zeros(len(texts), bool)
         rows = np.flatnonzero(in_test) if in_test.any() else np.arange(len(texts))
         unknown = sorted(set(texts[rows]) - {"", *classes})
@@ -158,6 +168,26 @@ def _in_test(values: Column) -> NDArray[np.bool_]:
     return np.array([word == "test" for word in words])
 
 
+def _named_classes(values: Column) -> NDArray[np.object_]:
+    """The texts of a label column. Whole numbers with gaps, which pandas saves as 0.0 and 1.0, are 0 and 1 again."""
+    texts = as_texts(values)
+    if all(re.fullmatch(r"(-?\d+(\.0+)?)?", text) for text in texts):
+        texts = np.array([text.partition(".")[0] for text in texts], dtype=object)
+    return texts
+
+
+def _doubted(classes: Sequence[str]) -> list[str]:
+    """Words about classes that may not be meant as such."""
+    by_case: dict[str, list[str]] = {}
+    for name in classes:
+        by_case.setdefault(name.casefold(), []).append(name)
+    return [
+        f"Is {name!r} a class? If it means unlabelled, leave the cells of these rows empty"
+        for name in classes
+        if name.lower() in MAY_MEAN_UNLABELLED
+    ] + [f"Are {_listed(names)} different classes? They are taken for such" for names in by_case.values() if names[1:]]
+
+
 def _classes(texts: NDArray[np.object_], label: str) -> tuple[str, ...]:
     """The classes that the training rows name, numbers in their own order."""
     names: list[str] = np.unique(texts[texts != ""]).tolist()
@@ -166,10 +196,11 @@ def _classes(texts: NDArray[np.object_], label: str) -> tuple[str, ...]:
             f"column {label!r} names {'no class' if not names else f'the class {names[0]!r} alone'}: at least two are "
             "needed, and an empty cell means unlabelled"
         )
-    if "-1" in names and len(names) > 2:
+    doubtful = [name for name in names if name in MISSING or (name == "-1" and len(names) > 2)]
+    if doubtful:
         raise UserError(
-            f"column {label!r}: -1 may be a class or mean unlabelled. Leave the cells of unlabelled rows empty, or "
-            "give the class another name"
+            f"column {label!r}: {doubtful[0]} may be a class or mean unlabelled. Leave the cells of unlabelled rows "
+            "empty, or give the class another name"
         )
     try:
         return tuple(sorted(names, key=float))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 Column = NDArray[np.float64] | NDArray[np.object_]
 Columns = dict[str, Column]
 
-# What programs write where a value is missing.
+# What programs write where a value is missing; the first is an empty cell.
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "?")
 
 
@@ -45,6 +45,11 @@ def as_texts(values: Column) -> NDArray[np.object_]:
         return np.asarray(values, dtype=object)
     numbers = values.tolist()
     return np.array(["" if isnan(n) else str(int(n) if n.is_integer() else n) for n in numbers], dtype=object)
+
+
+def in_row(number: int) -> str:
+    """Where a row, counted from 0, is found in a file that has a heading."""
+    return f"in row {number + 1} below the heading"
 
 
 def numeric(values: Column) -> bool:

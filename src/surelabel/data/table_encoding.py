@@ -1,5 +1,6 @@
 """How the columns of a table become numbers: learnt on the training table, kept, and applied to any other."""
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -8,13 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.data.table_columns import Column, Columns, as_texts, numeric
+from surelabel.data.table_columns import Column, Columns, as_texts, in_row, numeric
 from surelabel.errors import UserError
 
 # More values of a column than this are not told apart: the rarer ones become one.
 MOST_LEVELS = 64
 # In fewer rows than this, values that all differ prove nothing.
 FEW_ROWS = 10
+# What is meant as a number and is none: 12,5 or 1,065, <0.1, 5 %.
+NEARLY_NUMBER = re.compile(r"[<>≤≥~]? ?[-+]?\d+(,\d{3})*([.,]\d+)?([eE][-+]?\d+)? ?%?")
 
 
 @dataclass(frozen=True)
@@ -79,9 +82,15 @@ class Encoding:
         return np.concatenate(kinds)
 
     @property
+    def names(self) -> dict[str, list[str]]:
+        """The names of the columns of each kind."""
+        kinds = {"numbers": Numeric, "categories": Categorical}
+        return {kind: [one.name for one in self.columns if isinstance(one, of)] for kind, of in kinds.items()}
+
+    @property
     def texts(self) -> frozenset[str]:
         """The columns to be read as texts, whatever they look like."""
-        return frozenset(column.name for column in self.columns if isinstance(column, Categorical))
+        return frozenset(self.names["categories"])
 
     def encode(self, columns: Columns) -> NDArray[np.float32]:
         """A table in which every column that was learnt is there, in any order -> [N, d]."""
@@ -110,11 +119,16 @@ class Encoding:
         return cls(tuple(columns))
 
 
-def learn(columns: Columns, categorical: Collection[str] = ()) -> tuple[Encoding, tuple[str, ...]]:
+def learn(
+    columns: Columns, categorical: Collection[str] = (), rows: NDArray[np.int64] | None = None
+) -> tuple[Encoding, tuple[str, ...]]:
     """How to encode this training table, and what was left out of it, in words.
 
-    Numbers are numeric unless their column is named in `categorical`; texts are categorical.
+    Numbers are numeric unless their column is named in `categorical`; texts are categorical. `rows` are the places of
+    its rows in the file [N], from 0, for errors, where the table is a part of it.
     """
+    if rows is None:
+        rows = np.arange(max(map(len, columns.values()), default=0))
     unknown = [name for name in categorical if name not in columns]
     if unknown:
         raise UserError(
@@ -126,7 +140,7 @@ def learn(columns: Columns, categorical: Collection[str] = ()) -> tuple[Encoding
         declared = name in categorical
         found: Numeric | Categorical | str
         if numeric(values) and not declared:
-            found = _learn_numeric(name, np.asarray(values, dtype=np.float64))
+            found = _learn_numeric(name, np.asarray(values, dtype=np.float64), rows)
         else:
             found = _learn_categorical(name, as_texts(values), declared, notes)
         if isinstance(found, str):
@@ -138,12 +152,12 @@ def learn(columns: Columns, categorical: Collection[str] = ()) -> tuple[Encoding
     return Encoding(tuple(learnt)), tuple(notes)
 
 
-def _learn_numeric(name: str, values: NDArray[np.float64]) -> Numeric | str:
+def _learn_numeric(name: str, values: NDArray[np.float64], rows: NDArray[np.int64]) -> Numeric | str:
     missing = np.isnan(values)
     known = values[~missing]
     if np.isinf(known).any():
-        row = int(np.argmax(np.isinf(values)))
-        raise UserError(f"column {name!r} is infinite in row {row}: mend that, or leave the cell empty")
+        row = rows[np.argmax(np.isinf(values))]
+        raise UserError(f"column {name!r} is infinite {in_row(int(row))}: mend that, or leave the cell empty")
     if not len(known):
         return "it has no values"
     if (known == known[0]).all() and not missing.any():
@@ -151,10 +165,10 @@ def _learn_numeric(name: str, values: NDArray[np.float64]) -> Numeric | str:
     with np.errstate(over="ignore", invalid="ignore"):
         mean, deviation = float(known.mean()), float(known.std()) or 1.0
     if not np.isfinite([mean, deviation]).all():
-        row = int(np.nanargmax(np.abs(values)))
+        largest = np.nanargmax(np.abs(values))
         raise UserError(
-            f"column {name!r} is {values[row]:g} in row {row}, too large to compute with: if it means a missing value, "
-            "leave the cell empty"
+            f"column {name!r} is {values[largest]:g} {in_row(int(rows[largest]))}, too large to compute with: if it "
+            "means a missing value, leave the cell empty"
         )
     return Numeric(name, float(np.median(known)), mean, deviation, bool(missing.any()))
 
@@ -176,6 +190,34 @@ def _learn_categorical(name: str, texts: NDArray[np.object_], declared: bool, no
     return Categorical(name, tuple(levels.tolist()))
 
 
+def refuse_broken_numbers(columns: Columns, categories: Collection[str]) -> None:
+    """Numbers with a few words among them would become categories, and their order would be lost.
+
+    Columns that are declared or stored as `categories` may hold what they like.
+    """
+    for name, texts in columns.items():
+        if numeric(texts) or name in categories:
+            continue
+        filled = np.flatnonzero(texts != "")
+        broken = [row for row in filled if not _is_number(texts[row])]
+        meant = len(filled) - len(broken) + sum(bool(NEARLY_NUMBER.fullmatch(texts[row])) for row in broken)
+        if broken and 2 * meant > len(filled):
+            raise UserError(
+                f"column {name!r} seems to hold numbers, but is {texts[broken[0]]!r} {in_row(int(broken[0]))} "
+                f"({len(broken)} such cells of {len(filled)}): write numbers as 1234.5, and leave a cell empty where "
+                "there is none; if they are names, declare the column a category (--table.categorical, in Python "
+                "categorical)"
+            )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _numbers(texts: Column, name: str) -> NDArray[np.float64]:
     """Texts that stand for the numbers of a column that was numeric in training."""
     numbers = np.full(len(texts), np.nan)
@@ -184,6 +226,6 @@ def _numbers(texts: Column, name: str) -> NDArray[np.float64]:
             numbers[row] = float(text or "nan")
         except ValueError:
             raise UserError(
-                f"column {name!r} was numbers in training, but is {text!r} in row {row}: mend it, or leave it empty"
+                f"column {name!r} was numbers in training, but is {text!r} {in_row(row)}: mend it, or leave it empty"
             ) from None
     return numbers

@@ -5,6 +5,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,22 @@ BLOCK = 2**20  # bytes that pyarrow reads at once
 NUMBER = 32  # bytes that a number takes, with the comma, when it is written out
 
 
-def read_table(path: Path, as_written: Callable[[str], bool]) -> tuple[Columns, tuple[str, ...]]:
-    """The columns of a file, and what could not be read of it, in words.
+@dataclass(frozen=True)
+class Read:
+    """The columns of a file, which of them it stores as categories, and what could not be read of it, in words."""
+
+    columns: Columns
+    categories: frozenset[str]
+    notes: tuple[str, ...]
+
+
+def read_table(path: Path, as_written: Callable[[str], bool]) -> Read:
+    """What a file holds.
 
     In a CSV file, a column is numbers if every cell is one or is missing; those whose name is `as_written` stay texts.
     """
     with extra("tables", f"the table {path}"):
-        import pyarrow  # noqa: F401
+        from pyarrow import types
     if not path.is_file():
         raise UserError(f"there is no file {path}")
     table = _csv(path) if path.suffix.lower() == ".csv" else _parquet(path)
@@ -42,7 +52,8 @@ def read_table(path: Path, as_written: Callable[[str], bool]) -> tuple[Columns, 
             notes.append(f"column {name!r} is left out: it holds {table[name].type}, neither numbers nor texts")
         else:
             columns[name] = made
-    return columns, tuple(notes)
+    categories = frozenset(name for name in columns if types.is_dictionary(table[name].type))
+    return Read(columns, categories, tuple(notes))
 
 
 def _csv(path: Path) -> Any:
