@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from surelabel.study.statistics import correlation, difference, interval, mean, pearson, spearman
+from surelabel.study.statistics import correlation, difference, interval, mean, pearson, spearman, without_one
 
 VALUES = [0.61, 0.66, 0.64, 0.71]
 numbers = st.lists(st.integers(-20, 20).map(float), min_size=5, max_size=12)
@@ -75,6 +75,14 @@ def test_equal_values_have_no_correlation_however_their_mean_rounds():
 def test_of_few_points_resamples_that_do_not_vary_are_left_out():
     found = correlation(pearson, [(0.1, 0.4), (0.2, 0.3), (0.3, 0.35), (0.4, 0.1), (0.4, 0.2)])
     assert -1 - 1e-9 <= found.low < found.value < found.high <= 1 + 1e-9
+
+
+def test_a_correlation_that_one_point_makes_is_told_by_leaving_each_out():
+    points = [*np.random.default_rng(3).normal(size=(6, 2)).tolist(), [30.0, -30.0]]
+    plain = [stats.pearsonr(*np.delete(points, row, axis=0).T).statistic for row in range(7)]
+    assert max(plain[:-1]) < -0.9 < plain[-1]
+    assert without_one(pearson, points) == f"{min(plain):+.2f} to {plain[-1]:+.2f}"
+    assert without_one(pearson, [(0, 0), (0, 0), (0, 0), (0, 0), (1, 1)]) == "+1.00 to +1.00"  # without it, none
 
 
 def test_too_few_points_have_no_correlation():

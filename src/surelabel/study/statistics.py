@@ -84,8 +84,19 @@ def spearman(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float
     return pearson(*(_stats().rankdata(values, axis=-1) for values in (x, y)))
 
 
+Coefficient = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+
+
+def without_one(coefficient: Coefficient, points: Sequence[tuple[float, float]]) -> str:
+    """The range of the coefficient where any one point is left out, in words: one alone may make a correlation."""
+    x, y = np.array(points, dtype=np.float64).T
+    kept = ~np.eye(len(points), dtype=np.bool_)
+    found = [coefficient(x[row], y[row]) for row in kept]
+    return f"{np.nanmin(found):+.2f} to {np.nanmax(found):+.2f}"
+
+
 def correlation(
-    coefficient: Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]],
+    coefficient: Coefficient,
     points: Sequence[tuple[float, float]],
     draws: int = 10_000,
 ) -> Correlation | None:

@@ -10,7 +10,7 @@ from surelabel.data.longtail import GROUPS
 from surelabel.study.layout import Filled, Layout, common, figure
 from surelabel.study.plan import Printed, Study
 from surelabel.study.results import Record
-from surelabel.study.statistics import LEVEL, correlation, difference, mean, pearson, spearman
+from surelabel.study.statistics import LEVEL, correlation, difference, mean, pearson, spearman, without_one
 
 # Part of a record, key, format, heading.
 DETAILS = (
@@ -164,15 +164,17 @@ def correlation_table(layout: Layout) -> Table | None:
         points = [(cell.mean("ece"), cell.mean("accuracy")) for cell in cells] if seeds else []
         found = [correlation(coefficient, points) for coefficient in (pearson, spearman)]
         if all(found):
-            rows.append([column, str(len(points)), str(len(seeds)), *map(str, found)])
+            figures = [*map(str, found), without_one(pearson, points)]
+            rows.append([column, str(len(points)), str(len(seeds)), *figures])
     if not rows:
         return None
     caption = (
         "Correlation of accuracy with ECE over the settings, each the mean of the seeds that all settings have; "
         f"negative: the better calibrated are the more accurate. [{LEVEL:.0%} bootstrap interval, settings resampled; "
-        "of so few settings it is too narrow.]"
+        "of so few settings it is too narrow.] Last, the range of Pearson's where any one of them is left out."
     )
-    return Table("Accuracy and calibration", ["data", "settings", "seeds", "Pearson", "Spearman"], rows, caption)
+    headings = ["data", "settings", "seeds", "Pearson", "Spearman", "without any one"]
+    return Table("Accuracy and calibration", headings, rows, caption)
 
 
 def group_table(study: Study, layout: Layout) -> Table:
