@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import tempfile
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -134,7 +135,8 @@ def test_texts_are_classes_and_what_is_none_is_unlabelled(iris, marker):
         (lambda values: pd.Series(values, dtype="Int64"), pd.NA, "i"),
         (lambda values: pd.Series(values, dtype="Int64"), -1, "i"),
         (lambda values: pd.Series(values, dtype="category"), None, "f"),  # which pandas makes of them
-        (lambda values: pd.DataFrame({"y": pd.array(values, dtype="Int64")}), pd.NA, "f"),  # as of scikit-learn
+        (lambda values: pd.DataFrame({"y": pd.array(values, dtype="Int64")}), pd.NA, "i"),
+        (lambda values: np.ma.masked_equal(values, 99), 99, "i"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:A column-vector y was passed")
@@ -260,6 +262,18 @@ def test_a_category_whose_names_are_numbers_is_one():
     alike = read.source(frame.assign(shop=[1.0, 2.0, 3.0, np.nan] * 2)).images(np.arange(8))
     np.testing.assert_array_equal(read.source(frame).images(np.arange(8)), alike)
     assert alike.shape[1] == 1 + 4  # the number; three shops, and anything else
+
+
+def test_an_out_that_cannot_be_written_is_told_in_pythons_words(tmp_path):
+    (tmp_path / "file").touch()
+    for out in (tmp_path / "file" / "run", tmp_path / ("x" * 300)):
+        with pytest.raises(ValueError, match=r"^cannot write .*Choose another out$"):
+            SureLabelClassifier(steps=2, out=out).fit(np.arange(12.0).reshape(6, 2), [0, 1] * 3)
+
+
+def test_decimals_of_a_data_base_are_numbers():
+    frame = pd.DataFrame({"price": [Decimal("1.5"), None, Decimal("2.25"), Decimal(3)]})
+    assert TableInput.learn(frame, []).encoding.columns[0].median == 2.25
 
 
 def test_numbers_with_words_among_them_are_refused_in_a_frame_too():

@@ -217,6 +217,22 @@ def test_grey_pictures_that_were_learnt_are_known_again_where_a_trunk_sees_them_
     assert evaluate_on(made.path, held)[0]["samples"] == 10
 
 
+def test_rows_of_a_table_are_learnt_ones_only_where_rows_do_not_repeat_by_chance(tmp_path):
+    def table(name, cells):
+        path = tmp_path / name
+        path.write_text("a,b,label\n" + "".join(f"{a},{b},{label}\n" for a, b, label in cells))
+        return str(path)
+
+    options = ["--steps", "2", "--device", "cpu"]
+    for kind, rows, refused in (
+        ("names", [("xy"[n % 2], "uvw"[n % 3], "pq"[n % 2]) for n in range(24)], False),
+        ("numbers", [(n * n, n + 0.5, "pq"[n % 2]) for n in range(24)], True),
+    ):
+        assert main(["fit", table(f"{kind}.csv", rows), *options, "--out", str(tmp_path / kind)]) == 0
+        asked = ["evaluate", str(tmp_path / kind), table(f"held-{kind}.csv", rows[:6])]
+        assert main(asked) == (2 if refused else 0)
+
+
 @pytest.mark.parametrize(
     ("held_out", "coverage", "message"),
     [

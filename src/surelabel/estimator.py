@@ -246,6 +246,10 @@ def _column(y: Any, warn: bool = False) -> NDArray[Any]:
 
     scikit-learn would make floats of pandas' own types, and does not know numpy's new type of texts.
     """
+    if isinstance(y, np.ma.MaskedArray):
+        y = np.array(y.tolist(), dtype=object)  # None where it is masked
+    if is_frame(y) and len(y.columns) == 1:
+        y = y[y.columns[0]]
     if hasattr(y, "dtype") and not (isinstance(y.dtype, np.dtype) and y.dtype.kind != "T"):
         y = np.asarray(y, dtype=object)
     column: NDArray[Any] = column_or_1d(y, warn=warn)
@@ -263,10 +267,14 @@ def _refuse_existing(out: str | Path | None) -> None:
     """Before any work, and in the words of Python."""
     if not out:
         return
+    folder = RunFolder(out)
     try:
-        RunFolder(out).refuse_existing()
-    except UserError:
-        raise UserError(f"out={str(out)!r} exists already: choose another folder, or remove it") from None
+        folder.refuse_existing()
+        folder.refuse_unwritable()
+    except UserError as error:
+        if "exists already" in str(error):
+            raise UserError(f"out={str(out)!r} exists already: choose another folder, or remove it") from None
+        raise UserError(str(error).replace("--out", "out")) from None
 
 
 def _has_deviation(method: str) -> bool:

@@ -17,6 +17,10 @@ from surelabel.errors import UserError
 
 # A warning names at most so many columns: of images taken for tables, hundreds may be constant.
 MOST_NOTES = 10
+BROKEN_NUMBERS = (
+    "make numbers of it, by pandas.to_numeric for example, with NaN where there is none; if they are names, name the "
+    "column in `categorical`, or leave it out"
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class TableInput:
     def learn(cls, X: Any, categorical: Sequence[str | int]) -> "TableInput":
         columns = _of_frame(X) if is_frame(X) else _of_numbers(X)
         names = [name if isinstance(name, str) else list(columns)[name] for name in categorical]
-        refuse_broken_numbers(columns, {*names, *(_categories(X) if is_frame(X) else ())})
+        refuse_broken_numbers(columns, {*names, *(_categories(X) if is_frame(X) else ())}, BROKEN_NUMBERS)
         encoding, notes = learn(columns, names)
         if notes:
             more = f"; and {len(notes) - MOST_NOTES} more such columns" if len(notes) > MOST_NOTES else ""
@@ -40,7 +44,7 @@ class TableInput:
         return cls(encoding, tuple(columns), is_frame(X))
 
     def source(self, X: Any, labels: NDArray[np.int64] | None = None, classes: Sequence[str] = ()) -> TableSource:
-        return TableSource(self._columns(X), labels, classes, self.encoding)
+        return TableSource(self.encoding.encode(self._columns(X)), labels, classes, self.encoding)
 
     def _columns(self, X: Any) -> Columns:
         """The columns of X by the names that were learnt; what has no such names has them in the same order."""

@@ -18,6 +18,7 @@ from surelabel.data.naming import called
 from surelabel.data.part import part_of
 from surelabel.data.reading import printable
 from surelabel.data.source import UNLABELLED, DataSet, Images, Source, skipped_of
+from surelabel.data.table import table_of
 from surelabel.data.table_encoding import Encoding
 from surelabel.errors import UserError
 from surelabel.evaluate import known, predict, result
@@ -49,7 +50,7 @@ def evaluate_on(run: str | Path, labelled: str, data_dir: str | None = None) -> 
     data = data_of(folder)
     source, classes = labelled_source(labelled, data_dir, folder)
     index = np.flatnonzero(classes >= 0)
-    _refuse_learnt(source, index, _contents(data.train, folder.labelled()), labelled)
+    _refuse_learnt(source, index, _learnt(data.train, folder.labelled()), labelled)
     part = part_of(source, index)
     part.labels, part.classes = classes[index], folder.task().classes
     found = result(load_network(folder), load_network(folder, RAW), part, folder.run(), data.train)
@@ -70,7 +71,7 @@ def calibrate_run(
     settings, task = folder.run(), folder.task()
     calibration.refuse_meaningless(coverage)
     data = data_of(folder)
-    learnt = _contents(data.train, folder.labelled())
+    learnt = _learnt(data.train, folder.labelled())
     asked = re.fullmatch(r"test:(\d+)", held_out)
     if asked:
         source, classes, index, rest = _part_of_test(data, learnt, int(asked[1]), settings.data)
@@ -200,8 +201,11 @@ def _refuse_learnt(source: Source, index: NDArray[np.int64], learnt: set[bytes],
         )
 
 
-def _contents(source: Source, index: NDArray[np.int64]) -> set[bytes]:
-    return set(_contents_in_order(source, index))
+def _learnt(source: Source, labelled: NDArray[np.int64]) -> set[bytes]:
+    """What was learnt with its label. Of a table in which rows repeat none: that a new one is equal proves nothing."""
+    if table_of(source) is not None and len(set(_contents_in_order(source, np.arange(len(source))))) < len(source):
+        return set()
+    return set(_contents_in_order(source, labelled))
 
 
 def _contents_in_order(source: Source, index: NDArray[np.int64], batch: int = 1000) -> list[bytes]:

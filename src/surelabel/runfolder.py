@@ -68,7 +68,8 @@ class RunFolder:
     def refuse_unwritable(self) -> None:
         """Raise where the folder could not be made: before the data are read, which may take long."""
         with self._written():
-            there = next(place for place in self.path.absolute().parents if place.exists())
+            parents = self.path.absolute().parents
+            there = next((place for place in parents if place.exists()), parents[-1])
             # Permissions alone do not tell: to root they say yes on a file system that is read-only.
             with tempfile.TemporaryDirectory(prefix=f".{self.path.name}.", dir=there):
                 pass

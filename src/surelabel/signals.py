@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Stopped(Exception):
-    """The run was asked to stop, and what it had done is saved."""
+    """The run was asked to stop, and saved itself."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -17,10 +17,13 @@ class Stopped(Exception):
 
 @contextmanager
 def stopping() -> Iterator[None]:
-    """Within this block SIGTERM raises `Stopped`, as Ctrl-C raises KeyboardInterrupt: what is held is given back."""
+    """Within this block the first SIGTERM raises SystemExit, as Ctrl-C raises KeyboardInterrupt: nothing takes it for a
+    mistake of what it interrupts, and what is held is given back.
+    """
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise Stopped(number)
+        signal.signal(number, signal.SIG_IGN)  # a scheduler and a parent process may both send one
+        raise SystemExit(128 + number)
 
     before = signal.signal(signal.SIGTERM, stop)
     try:

@@ -88,8 +88,19 @@ def test_whole_numbers_with_gaps_are_the_classes_that_they_were(tmp_path):
     assert floats.train.labels.tolist() == [0, 2, 1, -1]
     held = load_labelled(written(tmp_path, "a,y\n1,2\n2,10.0\n"), floats.train.encoding, floats.classes)
     assert held.labels.tolist() == [1, 2]
+    halves = load(written(tmp_path, "a,y\n1,1.0\n2,1.5\n3,2.0\n"))
+    held = load_labelled(written(tmp_path, "a,y\n1,2.0\n2,1.0\n"), halves.train.encoding, halves.classes)
+    assert held.labels.tolist() == [2, 0]
     codes = load(written(tmp_path, "a,y\n1,007\n2,1.5\n3,2.0\n"))
     assert codes.classes == ("1.5", "2.0", "007")
+
+
+def test_a_table_of_test_rows_alone_can_be_evaluated_and_errors_name_its_rows(tmp_path):
+    data = load(written(tmp_path, "a,y\n1,p\n2,q\n4,q\n"))
+    held = load_labelled(written(tmp_path, "a,y,split\n1,q,test\n2,p,test\n"), data.train.encoding, data.classes)
+    assert (held.labels.tolist(), held.numbers.tolist()) == ([1, 0], [0, 1])
+    with pytest.raises(UserError, match="'x' in row 3 below the heading"):
+        load_labelled(written(tmp_path, "a,y,split\n1,q,\n2,p,\nx,p,test\n"), data.train.encoding, data.classes)
 
 
 def test_classes_that_may_not_be_meant_as_such_are_told(tmp_path):

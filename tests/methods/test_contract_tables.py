@@ -28,7 +28,7 @@ def table():
     columns = {f"x{number}": values for number, values in enumerate(numbers.T)}
     columns["kind"] = np.array([f"kind {label}" if random.random() < 0.7 else "" for label in labels], dtype=object)
     encoding, _ = learn(columns)
-    return table_data("table", TableSource(columns, labels, ["a", "b", "c"], encoding))
+    return table_data("table", TableSource(encoding.encode(columns), labels, ["a", "b", "c"], encoding))
 
 
 @pytest.fixture(params=[method + teacher for method in SELF_TRAINING for teacher in ("", *(f"+{t}" for t in TEACHERS))])

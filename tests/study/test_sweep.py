@@ -43,11 +43,18 @@ def test_the_runs_of_an_earlier_sweep_stay_as_they_are(tmp_path):
 
 
 @pytest.mark.parametrize(("written", "used"), [("holdout: 40%", "40%"), ("holdout: null", "20%"), ("steps: 6", "20%")])
-def test_labels_are_held_back_as_the_file_says_and_never_none(written, used, tmp_path, capsys):
+def test_labels_are_held_back_as_the_file_says_and_not_less_unasked(written, used, tmp_path, capsys):
     (tmp_path / "own.yaml").write_text(written)
     command = ["sweep", "--space", "optimizer.lr=log:0.003:0.3", "--config", str(tmp_path / "own.yaml")]
     assert main([*command, "--print_config"]) == 0
     assert f"holdout: {used}" in capsys.readouterr().out
+
+
+def test_the_test_set_is_tuned_on_where_it_is_asked_for_whatever_a_file_says(tmp_path, capsys):
+    (tmp_path / "own.yaml").write_text("holdout: 40%")
+    command = ["sweep", "--trials", "1", "--space", "optimizer.lr=log:0.003:0.3", "--folder", str(tmp_path / "sweep")]
+    assert main([*command, "--config", str(tmp_path / "own.yaml"), "--holdout", "none", *TINY]) == 0
+    assert "Objective: accuracy on the TEST SET" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("option", ["--minutes", "--cv", "--out", "--resume"])

@@ -155,8 +155,12 @@ def test_a_worker_that_is_stopped_while_it_does_not_train_gives_its_run_back(tmp
     storage = f"sqlite:///{tmp_path / 'study.sqlite3'}"
 
     def reading(job, place):
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(60)
+        """As those who read do, it takes what goes wrong for a damaged file."""
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+        except Exception as error:
+            raise UserError("the file is damaged") from error
 
     monkeypatch.setattr(working, "perform", reading)
     before = signal.getsignal(signal.SIGTERM)

@@ -97,11 +97,13 @@ def _inside(written: str, where: str, folder: Path | None) -> str:
     path = PurePosixPath(written)
     if not path.parts:
         raise UserError(f"{where}: the name of the file is empty")
-    if path.is_absolute() and folder is not None:
+    absolute = Path(written).is_absolute()
+    if absolute and folder is not None:
         # The folder may be named as it was given, or by where links lead.
-        around = [place for place in (folder.absolute(), folder.resolve()) if path.is_relative_to(place)]
-        path = path.relative_to(around[0]) if around else path
-    if path.is_absolute() or ".." in path.parts:
+        around = [place for place in (folder.absolute(), folder.resolve()) if Path(written).is_relative_to(place)]
+        absolute = not around
+        path = PurePosixPath(Path(written).relative_to(around[0]).as_posix()) if around else path
+    if absolute or ".." in path.parts:
         raise UserError(f"{where}: {written} leads out of {_called(folder)}; name files relative to it")
     return str(path)
 

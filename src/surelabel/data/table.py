@@ -17,6 +17,10 @@ from surelabel.errors import UserError
 
 LABEL_COLUMNS = ("label", "class", "target", "y")
 SPLIT_COLUMN = "split"
+BROKEN_NUMBERS = (
+    "write numbers as 1234.5, and leave a cell empty where there is none; if they are names, declare the column by "
+    "--table.categorical, or leave it out by --table.ignored"
+)
 MAY_MEAN_UNLABELLED = ("unknown", "unlabelled", "unlabeled", "missing")
 
 
@@ -28,14 +32,14 @@ class TableSource(SampleSource):
 
     def __init__(
         self,
-        columns: Columns,
+        rows: NDArray[np.float32],
         labels: NDArray[np.int64] | None,
         classes: Sequence[str],
         encoding: Encoding,
         notes: tuple[str, ...] = (),
         numbers: NDArray[np.int64] | None = None,
     ) -> None:
-        self.rows = encoding.encode(columns)  # [N, d]
+        self.rows = rows  # [N, d]
         super().__init__(self.rows, labels, classes)
         self.encoding = encoding
         self.notes = notes
@@ -58,6 +62,8 @@ def load(path: str | Path, label_column: str | None = None, settings: Table = Ta
         label = _label_column(columns, label_column)
         texts = _named_classes(columns.pop(label))
         in_test = _in_test(columns.pop(SPLIT_COLUMN)) if SPLIT_COLUMN in columns else np.zeros(len(texts), bool)
+        if in_test.all():
+            raise UserError(f"column {SPLIT_COLUMN!r} leaves no row to train on")
         for name in ignored:
             if columns.pop(name, None) is None:
                 raise UserError(f"table.ignored: there is no column {name!r}; the table has {_listed(columns)}")
@@ -70,12 +76,12 @@ def load(path: str | Path, label_column: str | None = None, settings: Table = Ta
             row = int(np.argmax(in_test & (labels == UNLABELLED)))
             raise UserError(f"the test sample {in_row(row)} has no label: label it, or make it a training row")
         used = {name: values for name, values in columns.items() if name not in counting}
-        refuse_broken_numbers(used, {*categorical, *read.categories})
+        refuse_broken_numbers(used, {*categorical, *read.categories}, BROKEN_NUMBERS)
         rows = np.flatnonzero(~in_test), np.flatnonzero(in_test)
-        parts = [{name: values[own] for name, values in used.items()} for own in rows]
-        encoding, left_out = learn(parts[0], categorical, rows[0])
-        train = TableSource(parts[0], labels[rows[0]], classes, encoding, (*notes, *left_out), rows[0])
-        test = TableSource(parts[1], labels[rows[1]], classes, encoding, (), rows[1]) if in_test.any() else None
+        encoding, left_out = learn({name: values[rows[0]] for name, values in used.items()}, categorical, rows[0])
+        encoded = encoding.encode(used)
+        train = TableSource(encoded[rows[0]], labels[rows[0]], classes, encoding, (*notes, *left_out), rows[0])
+        test = TableSource(encoded[rows[1]], labels[rows[1]], classes, encoding, (), rows[1]) if in_test.any() else None
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
     return table_data(path.stem, train, test)
@@ -94,7 +100,7 @@ def load_unlabelled(
     extra = [name for name in columns if name not in known and not _may_be_label(name, label_column)]
     notes = (f"{path}: not used, as the network was trained without: {_listed(extra)}",) if extra else ()
     try:
-        return TableSource(columns, None, classes, encoding, notes)
+        return TableSource(encoding.encode(columns), None, classes, encoding, notes)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
 
@@ -107,15 +113,16 @@ def load_labelled(
     columns = read_table(path, lambda name: name in encoding.texts or _may_be_label(name, label_column)).columns
     try:
         label = _label_column(columns, label_column)
-        texts = _named_classes(columns.pop(label))
+        texts = as_texts(columns.pop(label))
+        if not set(texts) <= {"", *classes}:
+            texts = _named_classes(texts)
         in_test = _in_test(columns[SPLIT_COLUMN]) if SPLIT_COLUMN in columns else np.zeros(len(texts), bool)
         rows = np.flatnonzero(in_test) if in_test.any() else np.arange(len(texts))
         unknown = sorted(set(texts[rows]) - {"", *classes})
         if unknown:
             raise UserError(f"column {label!r} has the class {unknown[0]!r}, but the run knows only {_listed(classes)}")
         labels = _numbered(texts[rows], tuple(classes), label)
-        part = {name: values[rows] for name, values in columns.items()}
-        return TableSource(part, labels, classes, encoding, numbers=rows)
+        return TableSource(encoding.encode(columns)[rows], labels, classes, encoding, numbers=rows)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
 
@@ -163,8 +170,6 @@ def _in_test(values: Column) -> NDArray[np.bool_]:
             f"column {SPLIT_COLUMN!r} says which rows are for the test: train, test or nothing, not {wrong[0]!r}. "
             "If it means something else, name it otherwise"
         )
-    if all(word == "test" for word in words):
-        raise UserError(f"column {SPLIT_COLUMN!r} leaves no row to train on")
     return np.array([word == "test" for word in words])
 
 

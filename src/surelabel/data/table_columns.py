@@ -1,5 +1,6 @@
 """The columns of a table as arrays: numbers with NaN where one is missing, or texts that are empty there."""
 
+from decimal import Decimal
 from math import isnan
 from typing import Any
 
@@ -36,7 +37,7 @@ def _missing(value: Any) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return isinstance(value, int | float | np.integer | np.floating | Decimal) and not isinstance(value, bool)
 
 
 def as_texts(values: Column) -> NDArray[np.object_]:

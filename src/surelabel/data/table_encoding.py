@@ -41,7 +41,10 @@ class Numeric:
         """values [N] -> [N, 1], or [N, 2] with the column that tells of missing values."""
         if not numeric(values):
             values = _numbers(values, self.name)
-        missing = np.isnan(values)
+        missing, infinite = np.isnan(values), np.isinf(values)
+        if infinite.any():
+            row = int(np.argmax(infinite))
+            raise UserError(f"column {self.name!r} is infinite {in_row(row)}: mend that, or leave the cell empty")
         standard = (np.where(missing, self.median, values) - self.mean) / self.deviation
         return np.stack([standard, missing][: self.width], axis=1).astype(np.float32)
 
@@ -190,7 +193,7 @@ def _learn_categorical(name: str, texts: NDArray[np.object_], declared: bool, no
     return Categorical(name, tuple(levels.tolist()))
 
 
-def refuse_broken_numbers(columns: Columns, categories: Collection[str]) -> None:
+def refuse_broken_numbers(columns: Columns, categories: Collection[str], remedy: str) -> None:
     """Numbers with a few words among them would become categories, and their order would be lost.
 
     Columns that are declared or stored as `categories` may hold what they like.
@@ -204,9 +207,7 @@ def refuse_broken_numbers(columns: Columns, categories: Collection[str]) -> None
         if broken and 2 * meant > len(filled):
             raise UserError(
                 f"column {name!r} seems to hold numbers, but is {texts[broken[0]]!r} {in_row(int(broken[0]))} "
-                f"({len(broken)} such cells of {len(filled)}): write numbers as 1234.5, and leave a cell empty where "
-                "there is none; if they are names, declare the column a category (--table.categorical, in Python "
-                "categorical)"
+                f"({len(broken)} such cells of {len(filled)}): {remedy}"
             )
 
 

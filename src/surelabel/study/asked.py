@@ -29,6 +29,8 @@ def chosen(cells: list[Cell], options: argparse.Namespace) -> list[Cell]:
     runs = [job.run for cell in kept for _, job in cell.choices]
     settings = _settings(options.set, runs[0])
     _refuse_varied(settings, runs)
+    if settings.get("fidelity") == "released":
+        _refuse_varied(RELEASED, runs, "fidelity")
     made = [
         replace(cell, choices=tuple((name, _changed(job, settings)) for name, job in cell.choices)) for cell in kept
     ]
@@ -66,8 +68,8 @@ def _settings(given: Sequence[str], run: Run) -> dict[str, Any]:
     return {key: typed[key] for key in asked}
 
 
-def _refuse_varied(settings: Mapping[str, Any], runs: Sequence[Run]) -> None:
-    """What a study compares cannot be the same in all its runs."""
+def _refuse_varied(settings: Mapping[str, Any], runs: Sequence[Run], asked: str | None = None) -> None:
+    """What a study compares cannot be the same in all its runs; `asked` for, that is what brings these settings."""
     flat = [flatten(asdict(run)) for run in runs]
     for key in settings:
         alike: dict[tuple[Any, ...], set[Any]] = {}
@@ -75,7 +77,8 @@ def _refuse_varied(settings: Mapping[str, Any], runs: Sequence[Run]) -> None:
             alike.setdefault(tuple(one[name] for name in IDENTITY), set()).add(one[key])
         varied = max(alike.values(), key=len)
         if len(varied) > 1:
-            raise UserError(f"--set {key}: this study compares {', '.join(sorted(map(str, varied)))} of it")
+            of = "it" if asked is None else key
+            raise UserError(f"--set {asked or key}: this study compares {', '.join(sorted(map(str, varied)))} of {of}")
 
 
 def _refuse_unread(settings: Mapping[str, Any], runs: Sequence[Run]) -> None:

@@ -168,9 +168,9 @@ def _alone(jobs: Sequence[Job], place: Place) -> int:
     try:
         with stopping():
             work(jobs, place)
-    except Stopped as stopped:
+    except (Stopped, SystemExit) as stopped:
         say("Stopped and saved. The same command goes on from here")
-        return stopped.exit_code
+        return stopped.exit_code if isinstance(stopped, Stopped) else int(str(stopped.code))
     return 0
 
 

@@ -42,11 +42,13 @@ def main(arguments: list[str]) -> int:
         raise UserError(f"--{min(refused)} has no place beside --space and --folder: leave it out")
     if "config" not in given or not read_yaml(given["config"]).get("holdout"):
         given = {"holdout": HOLDOUT} | given
-    if given.get("holdout") == "none":
-        del given["holdout"]
+    on_test = given.get("holdout") == "none"
+    if on_test:
+        given["holdout"] = HOLDOUT  # over that of a file, and then left out
     asked = read_options([f"--{key}={value}" for key, value in given.items()])
     if asked is None:
         return 0
+    asked = replace(asked, run=replace(asked.run, holdout=None)) if on_test else asked
     refuse_unused(asked.run, spaces)
     from surelabel.signals import Stopped
 
