@@ -41,10 +41,8 @@ class Numeric:
         """values [N] -> [N, 1], or [N, 2] with the column that tells of missing values."""
         if not numeric(values):
             values = _numbers(values, self.name)
-        missing, infinite = np.isnan(values), np.isinf(values)
-        if infinite.any():
-            row = int(np.argmax(infinite))
-            raise UserError(f"column {self.name!r} is infinite {in_row(row)}: mend that, or leave the cell empty")
+        _refuse_infinite(self.name, values, np.arange(len(values)))
+        missing = np.isnan(values)
         standard = (np.where(missing, self.median, values) - self.mean) / self.deviation
         return np.stack([standard, missing][: self.width], axis=1).astype(np.float32)
 
@@ -156,11 +154,9 @@ def learn(
 
 
 def _learn_numeric(name: str, values: NDArray[np.float64], rows: NDArray[np.int64]) -> Numeric | str:
+    _refuse_infinite(name, values, rows)
     missing = np.isnan(values)
     known = values[~missing]
-    if np.isinf(known).any():
-        row = rows[np.argmax(np.isinf(values))]
-        raise UserError(f"column {name!r} is infinite {in_row(int(row))}: mend that, or leave the cell empty")
     if not len(known):
         return "it has no values"
     if (known == known[0]).all() and not missing.any():
@@ -174,6 +170,13 @@ def _learn_numeric(name: str, values: NDArray[np.float64], rows: NDArray[np.int6
             "means a missing value, leave the cell empty"
         )
     return Numeric(name, float(np.median(known)), mean, deviation, bool(missing.any()))
+
+
+def _refuse_infinite(name: str, values: Column, rows: NDArray[np.int64]) -> None:
+    infinite = np.isinf(values)
+    if infinite.any():
+        row = int(rows[np.argmax(infinite)])
+        raise UserError(f"column {name!r} is infinite {in_row(row)}: mend that, or leave the cell empty")
 
 
 def _learn_categorical(name: str, texts: NDArray[np.object_], declared: bool, notes: list[str]) -> Categorical | str:
