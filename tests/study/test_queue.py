@@ -4,7 +4,8 @@ import threading
 import pytest
 
 from surelabel.errors import UserError
-from surelabel.study.queue import BEAT, MOST_LOST, Queue, open_storage
+from surelabel.study.queue import BEAT, MOST_LOST, Queue
+from surelabel.study.storage import open_storage
 from tests.conftest import PATIENCE
 
 RECORD = {"final": {"accuracy": 0.5}, "words": "µ ≤ 1"}

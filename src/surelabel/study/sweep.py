@@ -14,8 +14,9 @@ from surelabel.fit_options import parsed, read_options, split
 from surelabel.settings import read_yaml
 from surelabel.study.arguments import positive
 from surelabel.study.plan import Job, key_of, settings_of
-from surelabel.study.queue import LOST_AFTER, open_storage
+from surelabel.study.queue import LOST_AFTER
 from surelabel.study.space import Space, read_space, refuse_unused
+from surelabel.study.storage import open_storage
 
 if TYPE_CHECKING:
     import optuna
@@ -42,13 +43,11 @@ def main(arguments: list[str]) -> int:
         raise UserError(f"--{min(refused)} has no place beside --space and --folder: leave it out")
     if "config" not in given or not read_yaml(given["config"]).get("holdout"):
         given = {"holdout": HOLDOUT} | given
-    on_test = given.get("holdout") == "none"
-    if on_test:
-        given["holdout"] = HOLDOUT  # over that of a file, and then left out
+    if given.get("holdout") == "none":
+        given["holdout"] = "null"  # as YAML says it, over that of a file
     asked = read_options([f"--{key}={value}" for key, value in given.items()])
     if asked is None:
         return 0
-    asked = replace(asked, run=replace(asked.run, holdout=None)) if on_test else asked
     refuse_unused(asked.run, spaces)
     from surelabel.signals import Stopped
 
