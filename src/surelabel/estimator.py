@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from safetensors.torch import save as save_tensors
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 from torch import Tensor
 
 from surelabel import build, build_data
@@ -26,6 +25,7 @@ from surelabel.config import OWN, Device, Run, Views
 from surelabel.data.source import UNLABELLED
 from surelabel.errors import UserError
 from surelabel.estimator_input import ImageInput, TableInput, is_frame
+from surelabel.estimator_labels import column_of, unlabelled_in, without_gaps
 from surelabel.fit import fit
 from surelabel.heads import BayesianHead
 from surelabel.network import Network
@@ -40,7 +40,6 @@ from surelabel.validate import validate
 
 # Images with fewer pixels a side than this get a smaller network, which does not halve them at once.
 SMALL_IMAGE = 16
-NUMBERS = (int, float, np.number, np.bool_)  # truth values among them
 
 
 class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -92,10 +91,10 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if y is None:
             raise ValueError("SureLabelClassifier requires y to be passed, but the target y is None")
         X = self._checked(X, reset=True)
-        y = _column(y, warn=True)
+        y = column_of(y, warn=True)
         check_consistent_length(X, y)
-        known = ~self._unlabelled(y)
-        given = _without_gaps(y[known])
+        known = ~unlabelled_in(y, self.unlabelled)
+        given = without_gaps(y[known])
         check_classification_targets(given)
         classes, numbers = np.unique(given, return_inverse=True)
         if len(classes) < 2:
@@ -104,7 +103,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels = np.full(len(y), UNLABELLED)
         labels[known] = numbers
         with as_value_errors():
-            _refuse_existing(self.out)
+            _refuse_out(self.out)
             self._input = ImageInput.learn(X) if np.ndim(X) > 2 else TableInput.learn(X, self.categorical or ())
             data = self._input.data(X, labels, [str(name) for name in classes])
             self.run_ = self._run(data.train.shape)
@@ -132,8 +131,8 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """The accuracy on the samples whose class is known."""
-        y = _column(y)
-        known = ~self._unlabelled(y)
+        y = column_of(y)
+        known = ~unlabelled_in(y, self.unlabelled)
         if not known.any():
             raise ValueError("y names no class, so there is nothing to score")
         weights = None if sample_weight is None else np.asarray(sample_weight)[known]
@@ -149,19 +148,6 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if X.ndim > 2 and X.dtype.kind == "f" and np.isnan(X).any():
             raise ValueError("Input X contains NaN, which only a table may")
         return X
-
-    def _unlabelled(self, y: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which of y [n] stand for "not known"."""
-        if y.dtype.kind in "OU":
-            # numpy makes the text "-1" of a -1 among texts, and "nan" of a NaN.
-            texts = {str(self.unlabelled), "nan"} if y.dtype.kind == "U" else {str(self.unlabelled)}
-            return np.array([self._is_unlabelled(value) or str(value) in texts for value in y.tolist()], dtype=np.bool_)
-        gaps = np.isnan(y) if y.dtype.kind in "fmM" else np.zeros(y.shape, dtype=np.bool_)
-        return gaps if _is_nothing(self.unlabelled) else gaps | (y == self.unlabelled)
-
-    def _is_unlabelled(self, value: object) -> bool:
-        same = isinstance(value, NUMBERS) and isinstance(self.unlabelled, NUMBERS) and value == self.unlabelled
-        return _is_nothing(value) or bool(same)  # -1.0 is -1 too
 
     def _run(self, shape: tuple[int, ...]) -> Run:
         """The recipe for this kind of data, changed by the parameters."""
@@ -234,36 +220,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._network = self._loaded(load_tensors(weights))
 
 
-def _is_nothing(value: object) -> bool:
-    if isinstance(value, float | np.floating):
-        return isnan(value)
-    # pandas' NA by its name, as pandas is not needed here.
-    return value is None or (isinstance(value, str) and value == "") or type(value).__name__ == "NAType"
-
-
-def _column(y: Any, warn: bool = False) -> NDArray[Any]:
-    """y as an array [n], in which whole numbers and truth values are such also where pandas has gaps among them.
-
-    scikit-learn would make floats of pandas' own types, and does not know numpy's new type of texts.
-    """
-    if isinstance(y, np.ma.MaskedArray):
-        y = np.array(y.tolist(), dtype=object)  # None where it is masked
-    if is_frame(y) and len(y.columns) == 1:
-        y = y[y.columns[0]]
-    if hasattr(y, "dtype") and not (isinstance(y.dtype, np.dtype) and y.dtype.kind != "T"):
-        y = np.asarray(y, dtype=object)
-    column: NDArray[Any] = column_or_1d(y, warn=warn)
-    return column
-
-
-def _without_gaps(labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels of which none is missing; if they are numbers or truth values, no longer as objects."""
-    if labels.dtype == object and all(isinstance(label, NUMBERS) for label in labels):
-        return np.array(labels.tolist())
-    return labels
-
-
-def _refuse_existing(out: str | Path | None) -> None:
+def _refuse_out(out: str | Path | None) -> None:
     """Before any work, and in the words of Python."""
     if not out:
         return
