@@ -25,7 +25,7 @@ check: .venv/ready
 
 # Some minutes: kills training processes, resumes them, and compares what they end with.
 faults: .venv/ready
-	SURELABEL_FAULTS=1 $(BIN)/python -m pytest -s -n 0 tests/test_faults.py
+	SURELABEL_FAULTS=1 $(BIN)/python -m pytest -s -n 0 tests/end_to_end/test_faults.py
 
 bench: .venv/ready
 	$(BIN)/python -m bench

@@ -8,10 +8,10 @@ import torch
 
 from bench.step import RUN, noise_data, whole_step
 from bench.timing import Row, interleaved
-from surelabel.heads import Bayesian, BayesianHead, LinearHead, Sampling
-from surelabel.methods.prior import PriorLoss
-from surelabel.randomness import generator
-from surelabel.select import Confidence, Select, Uncertainty
+from surelabel.methods.kl_term import PriorLoss
+from surelabel.methods.selection import Confidence, Select, Uncertainty
+from surelabel.models.heads import Bayesian, BayesianHead, LinearHead, Sampling
+from surelabel.utils.rng import generator
 
 LABELLED, UNLABELLED, FEATURES = 16, 112, 128
 

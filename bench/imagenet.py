@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from bench.timing import Row
-from surelabel import build
-from surelabel.recipes import recipe
-from surelabel.types import Task
+from surelabel.config.recipes import recipe
+from surelabel.data.batch import Task
+from surelabel.training import build
 
 GPUS = 64
 

@@ -80,8 +80,8 @@ def private_memory() -> float:
 def _train(path: Path) -> tuple[float, float]:
     from rich.console import Console
 
-    from surelabel.config import Batch, Network, Run
-    from surelabel.fit import fit
+    from surelabel.config.run import Batch, Network, Run
+    from surelabel.training.fit import fit
 
     start = most = private_memory()
     finished = threading.Event()

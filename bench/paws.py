@@ -12,9 +12,9 @@ import torch
 
 from bench.step import noise_data, whole_step
 from bench.timing import Row, interleaved
-from surelabel import build, build_data
+from surelabel.config.recipes import recipe
 from surelabel.data.source import DataSet
-from surelabel.recipes import recipe
+from surelabel.training import build, build_data
 
 PAWS = recipe("paws", "cifar10", 4000, "paper")
 RUN = replace(PAWS, device="cpu", threads=2, paws=replace(PAWS.paws, unlabelled=16, per_class=4))

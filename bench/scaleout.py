@@ -17,11 +17,11 @@ from torch.nn.parallel import DistributedDataParallel
 
 from bench.step import RUN, noise_data
 from bench.timing import Row, Timings, interleaved
-from surelabel import build, build_data
-from surelabel.config import Run
-from surelabel.recipes import recipe
-from surelabel.share import Share
-from surelabel.train import ASK_EVERY, advance
+from surelabel.config.recipes import recipe
+from surelabel.config.run import Run
+from surelabel.training import build, build_data
+from surelabel.training.loop import ASK_EVERY, advance
+from surelabel.utils.distributed import Share
 
 LAPTOP = replace(recipe("fixmatch", "cifar10", 250), device="cpu", threads=1)
 # Name, run, and steps in a turn.

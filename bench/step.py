@@ -7,13 +7,13 @@ import numpy as np
 import torch
 
 from bench.timing import Row, interleaved
-from surelabel import build, build_data
-from surelabel.config import Batch, Run
-from surelabel.data.arrays import ArraySource, own_data_set
+from surelabel.config.run import Batch, Run
+from surelabel.data.arrays.source import ArraySource, own_data_set
 from surelabel.data.source import DataSet
 from surelabel.equations import labelled_cross_entropy
-from surelabel.network import Network, normalised_by
-from surelabel.train import advance
+from surelabel.models.network import Network, normalised_by
+from surelabel.training import build, build_data
+from surelabel.training.loop import advance
 
 RUN = Run(method="fixmatch", labels=250, batch=Batch(16, 7), device="cpu", threads=2)
 

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from bench.timing import Row, interleaved
 from surelabel.data.views import named, paws_view
-from surelabel.randomness import uniforms
+from surelabel.utils.rng import uniforms
 from tests.data.views import photographs, pillow_paws, pillow_policy
 
 IMAGES = 448  # the unlabelled part of a step with B = 64 and µ = 7

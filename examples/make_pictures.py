@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from surelabel.datasets import load
+from surelabel.data.load import load
 
 
 def write(folder: Path, count: int, labelled: int, sets: int, data: str, data_dir: str | None) -> None:

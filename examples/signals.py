@@ -15,12 +15,12 @@ import torch
 from rich.console import Console
 from torch import Tensor, nn
 
-from surelabel.config import Batch, Evaluation
-from surelabel.data.arrays import SampleSource, own_data_set
-from surelabel.fit import fit
-from surelabel.own import Own
-from surelabel.recipes import recipe
-from surelabel.stored import evaluate_run
+from surelabel.config.recipes import recipe
+from surelabel.config.run import Batch, Evaluation
+from surelabel.data.arrays.source import SampleSource, own_data_set
+from surelabel.inference.trained_run import evaluate_run
+from surelabel.training.components import Own
+from surelabel.training.fit import fit
 
 CLASSES = ("cylinder", "bell", "funnel")
 LENGTH = 128

@@ -10,9 +10,11 @@ from hypothesis import settings
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
-from surelabel.config import Average, Batch, Evaluation, Network, Paws, Run
-from surelabel.data.arrays import ArraySource, own_data_set
+from surelabel.config.run import Average, Batch, Evaluation, Network, Paws, Run
+from surelabel.data.arrays.source import ArraySource, own_data_set
 from surelabel.data.source import DataSet
+
+pytest_plugins = ["tests.helpers.storages"]
 
 # A busy machine makes no test wrong.
 settings.register_profile("untimed", deadline=None)
@@ -77,8 +79,8 @@ def signalled(step: int, number: int) -> str:
     """A program that is the command line, but for a signal that each of its processes gets after this step."""
     return f"""
 import os, sys
-from surelabel.cli import main
-from surelabel.display import Display
+from surelabel.cli.main import main
+from surelabel.training.display import Display
 
 shown = Display.step
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import log_loss, mean_squared_error
 
 from surelabel import equations
-from surelabel.errors import UserError
+from surelabel.utils.errors import UserError
 from tests.fixtures import make_netcal
 
 NETCAL = json.loads(make_netcal.FILE.read_text())["values"]

@@ -16,11 +16,13 @@ import torch
 from numpy.typing import NDArray
 from rich.console import Console
 
-from surelabel import fit, train
-from surelabel.config import Run
-from surelabel.signals import Stopped
-from surelabel.study.catalogue import find
-from surelabel.types import Batch, Losses
+from surelabel.config.run import Run
+from surelabel.data.batch import Batch
+from surelabel.methods.base import Losses
+from surelabel.studies.catalogue import find
+from surelabel.training import fit
+from surelabel.training import loop as train
+from surelabel.utils.signals import Stopped
 
 STRETCHES = (0, 75, 150, 300, 600, 1000)
 SEEDS = 3

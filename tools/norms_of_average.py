@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 from torch.optim.swa_utils import update_bn
 
-from surelabel import datasets, evaluate
+from surelabel.data import load as datasets
 from surelabel.data.source import Source
-from surelabel.runfolder import RAW, RunFolder
-from surelabel.stored import load_network
+from surelabel.inference.trained_run import load_network
+from surelabel.training import evaluate
+from surelabel.training.run_folder import RAW, RunFolder
 
 IMAGES, BATCH = 6400, 128
 

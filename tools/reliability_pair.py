@@ -4,13 +4,13 @@ import argparse
 from pathlib import Path
 
 from surelabel.equations import Groups
-from surelabel.errors import UserError
-from surelabel.files import atomic_write
-from surelabel.report.figures import reliability_pair
-from surelabel.report.measured import measure
+from surelabel.report.charts import reliability_pair
 from surelabel.report.palette import LIGHT
-from surelabel.report.recorded import Recorded, read_recorded
+from surelabel.report.predictions import measure
+from surelabel.report.record import Recorded, read_recorded
 from surelabel.report.svg import picture
+from surelabel.utils.errors import UserError
+from surelabel.utils.files import atomic_write
 
 
 def main() -> None:

@@ -19,15 +19,16 @@ from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.datasets import load_digits
 
-from surelabel import build_data, datasets
-from surelabel.config import Average, Batch, Evaluation, Network, Run
+from surelabel.config.run import Average, Batch, Evaluation, Network, Run
+from surelabel.data import load as datasets
 from surelabel.equations import entropy
-from surelabel.evaluate import predict
-from surelabel.fit import fit
-from surelabel.randomness import generator
-from surelabel.runfolder import RunFolder
-from surelabel.stored import evaluate_run, load_network
-from surelabel.suggest import suggestions, unlabelled
+from surelabel.inference.suggest import suggestions, unlabelled
+from surelabel.inference.trained_run import evaluate_run, load_network
+from surelabel.training import build_data
+from surelabel.training.evaluate import predict
+from surelabel.training.fit import fit
+from surelabel.training.run_folder import RunFolder
+from surelabel.utils.rng import generator
 
 
 def main() -> None:

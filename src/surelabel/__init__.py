@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from surelabel.estimator import SureLabelClassifier as SureLabelClassifier
+    from surelabel.estimator.classifier import SureLabelClassifier as SureLabelClassifier
 
 __version__ = "0.1.0"
 
@@ -13,11 +13,11 @@ def __getattr__(name: str) -> Any:
     if name != "SureLabelClassifier":
         raise AttributeError(f"module 'surelabel' has no attribute {name!r}")
     try:
-        from surelabel.estimator import SureLabelClassifier
+        from surelabel.estimator.classifier import SureLabelClassifier
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "sklearn":
             raise
-        from surelabel.errors import UserError
+        from surelabel.utils.errors import UserError
 
         raise UserError("for SureLabelClassifier, run: pip install 'surelabel[estimator]'") from error
     return SureLabelClassifier

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from surelabel.devices import finest
-from surelabel.errors import UserError
+from surelabel.utils.devices import finest
+from surelabel.utils.errors import UserError
 
 # The least probability that `nll` takes the logarithm of (36.04 nats): float64's epsilon, as scikit-learn's log_loss.
 NLL_FLOOR = torch.finfo(torch.float64).eps

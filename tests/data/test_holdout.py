@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surelabel.data.holdout import Fold, choose_held_out, parse_holdout, without
-from surelabel.errors import UserError
+from surelabel.utils.errors import UserError
 
 NAMES = ("a", "b", "c")
 

@@ -5,15 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from surelabel import build, build_data, datasets
-from surelabel.cli import main
+from surelabel.cli.main import main
+from surelabel.data import load as datasets
 from surelabel.data.label_list import read_listed
-from surelabel.errors import UserError
-from surelabel.fit import fit
-from tests.data.test_folder import picture
-from tests.data.test_folder import write as write_folder
-from tests.data.test_shard_index import write as write_shards
-from tests.data.test_shards import encoded
+from surelabel.training import build, build_data
+from surelabel.training.fit import fit
+from surelabel.utils.errors import UserError
+from tests.data.images.test_folder import picture
+from tests.data.images.test_folder import write as write_folder
+from tests.data.shards.test_index import write as write_shards
+from tests.data.shards.test_source import encoded
 
 FILES = [f"train/{kind}/{kind}_{number}.png" for kind in ("cat", "dog") for number in range(12)]
 TEST = [f"test/{kind}/{kind}_{number}.png" for kind in ("cat", "dog") for number in range(100, 104)]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import LabelEncoder
 
 from surelabel.data.labels import number_labels
-from surelabel.errors import UserError
+from surelabel.utils.errors import UserError
 
 
 @given(st.lists(st.text(min_size=1, max_size=3).filter(lambda name: name != "-1" and "\0" not in name), min_size=1))

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from surelabel import build, build_data
+from surelabel.training import build, build_data
 
 
 def loader(run, data, **views):

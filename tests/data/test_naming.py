@@ -5,12 +5,12 @@ import csv
 import numpy as np
 import pytest
 
-from surelabel.cli import main
-from surelabel.data import table
-from surelabel.data.folder import load
+from surelabel.cli.main import main
+from surelabel.data.images.folder import load
 from surelabel.data.naming import called
 from surelabel.data.part import Part
-from tests.data.test_folder import picture, write
+from surelabel.data.tables import source as table
+from tests.data.images.test_folder import picture, write
 
 
 def write_table(path, rows=120):

@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from surelabel.data.splits import draw_labelled, parse_labels
-from surelabel.errors import UserError
+from surelabel.utils.errors import UserError
 
 SEEDS = st.integers(0, 2**32)
 

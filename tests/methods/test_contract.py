@@ -6,12 +6,13 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from surelabel import build, build_data, devices
-from surelabel.config import METHODS, TEACHERS, Optimizer
-from surelabel.randomness import generator
-from surelabel.state import TrainState
-from surelabel.train import advance
-from surelabel.types import Crops
+from surelabel.config.run import METHODS, TEACHERS, Optimizer
+from surelabel.data.batch import Crops
+from surelabel.training import build, build_data
+from surelabel.training.loop import advance
+from surelabel.training.state import TrainState
+from surelabel.utils import devices
+from surelabel.utils.rng import generator
 
 
 def combinations():

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from surelabel import build, build_data
-from surelabel.config import METHODS, TEACHERS, Network, Views
-from surelabel.data.table import TableSource, table_data
-from surelabel.data.table_encoding import learn
-from surelabel.errors import UserError
-from surelabel.share import Share
-from surelabel.state import TrainState
-from surelabel.train import advance
+from surelabel.config.run import METHODS, TEACHERS, Network, Views
+from surelabel.data.tables.encoding import learn
+from surelabel.data.tables.source import TableSource, table_data
+from surelabel.training import build, build_data
+from surelabel.training.loop import advance
+from surelabel.training.state import TrainState
+from surelabel.utils.distributed import Share
+from surelabel.utils.errors import UserError
 from tests.methods.test_contract import equal
 
 SELF_TRAINING = [method for method in METHODS if not method.endswith("paws")]

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from surelabel import build
-from surelabel.config import Network as Settings
-from surelabel.config import Paws as PawsSettings
-from surelabel.config import Run
+from surelabel.config.run import Network as Settings
+from surelabel.config.run import Paws as PawsSettings
+from surelabel.config.run import Run
+from surelabel.data.batch import Crops, Task
 from surelabel.methods import METHODS
-from surelabel.methods.prior import PriorLoss
-from surelabel.targets import Sharpen
-from surelabel.types import Crops, Task
+from surelabel.methods.kl_term import PriorLoss
+from surelabel.methods.targets import Sharpen
+from surelabel.training import build
 
 TASK = Task((1, 8, 8), ("a", "b", "c"), "float32", (0.0,), (1.0,))
 SUPPORT, POOL, SMALLS = 6, 5, 3

@@ -5,12 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from surelabel.errors import UserError
 from surelabel.phc import audit as module
 from surelabel.phc.audit import audit, choose, compare
-from surelabel.phc.dataset import EMBEDDED
-from surelabel.phc.store import load
+from surelabel.phc.store import EMBEDDED, load
 from surelabel.phc.zone import stages
+from surelabel.utils.errors import UserError
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ from time import monotonic, sleep
 import numpy as np
 import pytest
 
-from surelabel.errors import UserError
 from surelabel.phc import generate as module
 from surelabel.phc.generate import generate
 from surelabel.phc.geometry import draw
 from surelabel.phc.solver import gaps
 from surelabel.phc.store import classify, load
+from surelabel.utils.errors import UserError
 
 SAMPLES = 12  # 5 without a gap, 7 with: some fifty draws
 CHUNK = 8  # of the tests, so that a run has several chunks
@@ -25,7 +25,7 @@ import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which tests in the background of a shell are begun without
 from multiprocessing import active_children
 from pathlib import Path
-from surelabel.errors import UserError
+from surelabel.utils.errors import UserError
 from surelabel.phc import generate as module
 module._CHUNK = {CHUNK}
 shown = []

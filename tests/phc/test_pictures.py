@@ -3,8 +3,8 @@ import sys
 import pytest
 from PIL import Image
 
-from surelabel.errors import UserError
 from surelabel.phc.pictures import draw_pictures
+from surelabel.utils.errors import UserError
 
 
 def test_four_pictures_are_drawn_small_enough_for_the_docs(tmp_path):

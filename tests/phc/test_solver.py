@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from scipy.linalg import eigh
 from scipy.stats import binomtest
 
-from surelabel.errors import UserError
 from surelabel.phc.geometry import draw
 from surelabel.phc.solver import bands, gaps, widths
 from surelabel.phc.zone import stages
+from surelabel.utils.errors import UserError
 
 ALL_POINTS = np.concatenate(stages("midpoint"))
 SOME_POINTS = np.array([[0.5, 0.0], [0.5, 0.5], [0.13, -0.31], [-0.48, 0.2]])

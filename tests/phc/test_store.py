@@ -4,8 +4,8 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from surelabel.errors import UserError
 from surelabel.phc.store import CrystalSet, classify, load, save
+from surelabel.utils.errors import UserError
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 from sklearn.datasets import load_digits
 
-from surelabel.config import Average, Batch, Evaluation, Network, Run
-from surelabel.fit import fit
+from surelabel.config.run import Average, Batch, Evaluation, Network, Run
+from surelabel.training.fit import fit
 
 NAMES = (
     "<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", "\"quoted\" & 'single'", "{{ 7 * 7 }}",

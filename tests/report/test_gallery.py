@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from surelabel.data.arrays import ArraySource
+from surelabel.data.arrays.source import ArraySource
+from surelabel.models.prediction import Prediction
 from surelabel.report.gallery import FIRST, MOST, MOST_BYTES, OF_CLASS, Best, foremost, gallery
-from surelabel.types import Prediction
 
 SCORES = st.integers(0, 200).flatmap(
     lambda n: st.tuples(

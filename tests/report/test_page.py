@@ -10,10 +10,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from surelabel.cli import main
-from surelabel.config import Evaluation
-from surelabel.errors import UserError
+from surelabel.cli.main import main
+from surelabel.config.run import Evaluation
 from surelabel.report import Section, write_report
+from surelabel.utils.errors import UserError
 from tests.report.conftest import NAMES, trained
 
 VOID = {"meta", "link", "img", "br", "input"}
@@ -168,7 +168,7 @@ def test_mistakes_are_told_before_the_work_begins(point_run, tmp_path):
 
 
 def test_the_command_predicts_nothing_for_a_page_that_cannot_be(point_run, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("surelabel.sections.sections", None)
+    monkeypatch.setattr("surelabel.report.sections.sections", None)
     assert main(["report", str(point_run), "-o", str(tmp_path)]) == 2
     assert main(["report", str(point_run), str(point_run), "-o", str(tmp_path / "report.html")]) == 2
     assert "is named twice" in capsys.readouterr().err
@@ -190,7 +190,7 @@ def test_the_command_writes_the_page_and_says_so(point_run, tmp_path, capsys):
 
 def test_help_needs_no_heavy_library():
     program = (
-        "import sys\nfrom surelabel.cli import main\ntry: main(['report', '--help'])\n"
+        "import sys\nfrom surelabel.cli.main import main\ntry: main(['report', '--help'])\n"
         "except SystemExit: print({'torch', 'matplotlib', 'jinja2'} & set(sys.modules))"
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout

@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 import matplotlib
 import pytest
 
-from surelabel.report.figures import Line, curves
+from surelabel.report.charts import Line, curves
 from surelabel.report.palette import LIGHT
 from surelabel.report.svg import inline, picture
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from surelabel.data.part import part_of
 from surelabel.data.source import DataSet
-from surelabel.errors import UserError
-from surelabel.randomness import generator
+from surelabel.utils.errors import UserError
+from surelabel.utils.rng import generator
 
 
 @dataclass(frozen=True)

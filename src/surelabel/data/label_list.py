@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.errors import UserError
+from surelabel.utils.errors import UserError
 
 SHOWN = 5
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from surelabel.data.source import UNLABELLED
-from surelabel.errors import UserError
+from surelabel.utils.errors import UserError
 
 # More is a mistake (an identifier taken for a class), and a name for each would fill the memory.
 MOST_UNNAMED_CLASSES = 65_536

@@ -7,12 +7,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from surelabel.data.batch import Batch, Step
 from surelabel.data.source import Source, Streamed, expect
 from surelabel.data.views import View
-from surelabel.devices import workshop
-from surelabel.randomness import sample_order, uniforms
-from surelabel.share import ALONE, Share
-from surelabel.types import Batch, Step
+from surelabel.utils.devices import workshop
+from surelabel.utils.distributed import ALONE, Share
+from surelabel.utils.rng import sample_order, uniforms
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from surelabel.data.batch import Crops, Step
 from surelabel.data.loader import fetch, pool_order, seen
 from surelabel.data.source import Source, Streamed, expect
 from surelabel.data.views import View
-from surelabel.randomness import generator, sample_order
-from surelabel.share import ALONE, Share
-from surelabel.types import Crops, Step
+from surelabel.utils.distributed import ALONE, Share
+from surelabel.utils.rng import generator, sample_order
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.data.folder import FolderSource
+from surelabel.data.images.folder import FolderSource
 from surelabel.data.part import Part
 from surelabel.data.source import Source
-from surelabel.data.table import TableSource
+from surelabel.data.tables.source import TableSource
 
 
 def called(source: Source, index: NDArray[np.int64]) -> Sequence[str | int]:

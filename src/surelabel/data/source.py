@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.errors import UserError
+from surelabel.utils.errors import UserError
 
 Images = NDArray[np.uint8] | NDArray[np.float32]
 UNLABELLED = -1

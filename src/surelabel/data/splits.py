@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.errors import UserError
-from surelabel.randomness import generator
+from surelabel.utils.errors import UserError
+from surelabel.utils.rng import generator
 
 PART = 2**16
 LabelCount = int | Fraction | Literal["all"]

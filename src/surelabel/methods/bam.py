@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from surelabel.heads import Bayesian
 from surelabel.methods.fixmatch import fixmatch
 from surelabel.methods.pseudo_label import pseudo_label
-from surelabel.methods.selftraining import SelfTraining
+from surelabel.methods.selection import Confidence, Uncertainty
+from surelabel.methods.self_training import SelfTraining
+from surelabel.methods.targets import Sharpen
 from surelabel.methods.uda import uda
-from surelabel.select import Confidence, Uncertainty
-from surelabel.targets import Sharpen
+from surelabel.models.heads import Bayesian
 
 
 def bam(method: SelfTraining) -> SelfTraining:

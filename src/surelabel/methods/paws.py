@@ -8,15 +8,17 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from surelabel.config import Paws as Settings
+from surelabel.config.run import Paws as Settings
+from surelabel.data.batch import Crops
 from surelabel.equations import entropy, smooth_labels, soft_cross_entropy, soft_nearest_neighbours
-from surelabel.heads import Bayesian
-from surelabel.methods.prior import PriorLoss
-from surelabel.network import Network, Output, normalised_by
-from surelabel.projection import Projection
-from surelabel.select import State
-from surelabel.targets import Sharpen
-from surelabel.types import Crops, Losses, Prediction
+from surelabel.methods.base import Losses
+from surelabel.methods.kl_term import PriorLoss
+from surelabel.methods.selection import State
+from surelabel.methods.targets import Sharpen
+from surelabel.models.heads import Bayesian
+from surelabel.models.network import Network, Output, normalised_by
+from surelabel.models.paws_head import Projection
+from surelabel.models.prediction import Prediction
 
 
 @dataclass(frozen=True)

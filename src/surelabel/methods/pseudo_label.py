@@ -1,7 +1,7 @@
 """Pseudo-Label (Lee, 2013): hard pseudo-labels of confident images, both views weak."""
 
-from surelabel.methods.selftraining import SelfTraining
-from surelabel.select import Confidence
-from surelabel.targets import Hard
+from surelabel.methods.selection import Confidence
+from surelabel.methods.self_training import SelfTraining
+from surelabel.methods.targets import Hard
 
 pseudo_label = SelfTraining(select=Confidence(0.95), target=Hard(), views=("weak", "weak"))

@@ -1,7 +1,7 @@
 """The baseline: the labels alone."""
 
-from surelabel.methods.selftraining import SelfTraining
-from surelabel.select import Confidence
-from surelabel.targets import Hard
+from surelabel.methods.selection import Confidence
+from surelabel.methods.self_training import SelfTraining
+from surelabel.methods.targets import Hard
 
 supervised = SelfTraining(select=Confidence(1.0), target=Hard(), views=None, weight=0.0)

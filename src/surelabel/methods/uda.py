@@ -3,8 +3,8 @@
 The mask is on the unsharpened probabilities, as in UDA's own paper and code.
 """
 
-from surelabel.methods.selftraining import SelfTraining
-from surelabel.select import Confidence
-from surelabel.targets import Sharpen
+from surelabel.methods.selection import Confidence
+from surelabel.methods.self_training import SelfTraining
+from surelabel.methods.targets import Sharpen
 
 uda = SelfTraining(select=Confidence(0.8), target=Sharpen(0.4))

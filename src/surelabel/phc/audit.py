@@ -10,13 +10,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.errors import UserError
-from surelabel.phc.dataset import EMBEDDED
 from surelabel.phc.geometry import Crystal, draw
 from surelabel.phc.solver import bands, widths
-from surelabel.phc.store import CLASSES, CrystalSet, classify, load
+from surelabel.phc.store import CLASSES, EMBEDDED, CrystalSet, classify, load
 from surelabel.phc.zone import stages
-from surelabel.randomness import generator
+from surelabel.utils.errors import UserError
+from surelabel.utils.rng import generator
 
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 _SCRIPT = Path(__file__).with_name("audit_mpb.py")

@@ -23,14 +23,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel import cores
-from surelabel.errors import UserError
-from surelabel.files import atomic_write
 from surelabel.phc.geometry import EPSILON_RANGE, draw
 from surelabel.phc.solver import gaps
 from surelabel.phc.store import CLASSES, RECIPE_VERSION, CrystalSet, classify, save
 from surelabel.phc.zone import Grid
-from surelabel.randomness import generator
+from surelabel.utils import cpu as cores
+from surelabel.utils.errors import UserError
+from surelabel.utils.files import atomic_write
+from surelabel.utils.rng import generator
 
 FULL_SIZE = 11376
 _FULL_WITHOUT_GAP = 5000

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.randomness import generator
+from surelabel.utils.rng import generator
 
 PIXELS = 32
 EPSILON_RANGE = (1.0, 20.0)

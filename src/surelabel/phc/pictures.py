@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.errors import extra
-from surelabel.files import atomic_write
-from surelabel.phc.dataset import EMBEDDED
 from surelabel.phc.geometry import EPSILON_RANGE
 from surelabel.phc.solver import GAP_BANDS, bands, widths
-from surelabel.phc.store import CLASSES, CrystalSet, load
+from surelabel.phc.store import CLASSES, EMBEDDED, CrystalSet, load
 from surelabel.phc.zone import SIDE, stages
+from surelabel.utils.errors import extra
+from surelabel.utils.files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from surelabel.errors import UserError
 from surelabel.phc.zone import Grid, stages
+from surelabel.utils.errors import UserError
 
 CUTOFF = 5  # 81 waves: over 30 crystals the largest gap was 0.02 points from MPB's on average, 0.16 at worst
 GAP_BANDS = 10

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.errors import UserError
-from surelabel.files import atomic_write
 from surelabel.phc.geometry import PIXELS, mix
+from surelabel.utils.errors import UserError
+from surelabel.utils.files import atomic_write
 
+EMBEDDED = Path(__file__).with_name("phc.npz")  # the set that comes with the package
 RECIPE_VERSION = 1  # raise it whenever the same seed would give another crystal or another gap
 CLASSES = ("no gap", "0-5 %", "5-12 %", "12-20 %", "over 20 %")
 _CLASS_BOUNDS = (0.0, 5.0, 12.0, 20.0)

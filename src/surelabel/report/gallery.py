@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from surelabel.data.naming import called
 from surelabel.data.source import UNLABELLED, Source
-from surelabel.features import pictures_of
+from surelabel.models.frozen_features import pictures_of
+from surelabel.models.prediction import Prediction
 from surelabel.report.thumbnails import Thumbnail, thumbnails
-from surelabel.types import Prediction
 
 FIRST = 24  # shown before a class is chosen
 OF_CLASS = 12  # shown of a class that is chosen

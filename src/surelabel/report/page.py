@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import surelabel
-from surelabel.errors import UserError, extra
-from surelabel.files import atomic_write
-from surelabel.report.recorded import distinct_names, read_recorded
+from surelabel.report.record import distinct_names, read_recorded
+from surelabel.utils.errors import UserError, extra
+from surelabel.utils.files import atomic_write
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -54,9 +54,9 @@ def render(paths: list[Path], sections: Sequence[Section], out: Path) -> tuple[s
     names = distinct_names(paths)
     recorded = [read_recorded(path) for path in paths]
     made = [(section, environment.from_string(section.template).render(section.values)) for section in sections]
-    from surelabel.report.compare import COLUMNS, beside, comparison, overlaid, same_data
+    from surelabel.report.comparison import COLUMNS, beside, comparison, overlaid, same_data
     from surelabel.report.palette import COLOURS
-    from surelabel.report.view import view
+    from surelabel.report.run_view import view
 
     runs = [view(run, name, f"run-{number}") for number, (run, name) in enumerate(zip(recorded, names, strict=True))]
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
@@ -87,7 +87,7 @@ def _environment() -> "Environment":
     with extra("report", "the report page"):
         import matplotlib  # noqa: F401
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from surelabel.report import words
+    from surelabel.report import text as words
 
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),

@@ -9,8 +9,8 @@ from PIL import ImageFilter
 from scipy.ndimage import gaussian_filter
 
 from surelabel.data.views import Blur
-from surelabel.errors import UserError
-from surelabel.randomness import uniforms
+from surelabel.utils.errors import UserError
+from surelabel.utils.rng import uniforms
 from tests.data.views.photographs import crops
 from tests.data.views.pillow_policy import from_pillow, to_pillow
 

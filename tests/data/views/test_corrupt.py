@@ -3,7 +3,7 @@ import torch
 from scipy import stats
 
 from surelabel.data.views import Corrupt
-from surelabel.randomness import uniforms
+from surelabel.utils.rng import uniforms
 
 GROUPS = torch.tensor([0, 1, 1, 1, 2])
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from surelabel.data.views import FlipCrop
-from surelabel.errors import UserError
+from surelabel.utils.errors import UserError
 from tests.data.views.photographs import crops
 
 

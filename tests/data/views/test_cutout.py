@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from surelabel.data.views import Cutout
-from surelabel.errors import UserError
-from surelabel.randomness import uniforms
+from surelabel.utils.errors import UserError
+from surelabel.utils.rng import uniforms
 from tests.data.views.photographs import crops
 from tests.data.views.pillow_policy import cutout, from_pillow, to_pillow
 

@@ -4,8 +4,8 @@ import torch
 from scipy.stats import chisquare, kstest
 
 from surelabel.data.views import Jitter, jitter
-from surelabel.errors import UserError
-from surelabel.randomness import uniforms
+from surelabel.utils.errors import UserError
+from surelabel.utils.rng import uniforms
 from tests.data.views import pillow_paws
 from tests.data.views.photographs import crops
 from tests.data.views.pillow_policy import from_pillow, to_pillow

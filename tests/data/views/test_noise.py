@@ -3,7 +3,7 @@ import torch
 from scipy import stats
 
 from surelabel.data.views import Noise
-from surelabel.randomness import uniforms
+from surelabel.utils.rng import uniforms
 
 
 def test_equals_the_normal_quantile_of_each_draw_where_it_is_asked_for():

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surelabel.data.views import Blur, Chain, Flip, Grey, Jitter, ResizedCrop, Sometimes, paws_view
-from surelabel.errors import UserError
-from surelabel.randomness import uniforms
+from surelabel.utils.errors import UserError
+from surelabel.utils.rng import uniforms
 from tests.data.views.photographs import crops
 from tests.data.views.pillow_paws import after_crop
 from tests.data.views.pillow_policy import from_pillow, to_pillow

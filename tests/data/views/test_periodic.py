@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from surelabel.data.views import Periodic
-from surelabel.errors import UserError
-from surelabel.randomness import uniforms
+from surelabel.utils.errors import UserError
+from surelabel.utils.rng import uniforms
 
 
 def plain(image, u):

@@ -3,7 +3,7 @@ import torch
 from scipy.stats import chisquare
 
 from surelabel.data.views.pixels import take_pixels, whole_number
-from surelabel.randomness import uniforms
+from surelabel.utils.rng import uniforms
 
 
 def test_the_largest_draw_below_one_gives_the_largest_number():

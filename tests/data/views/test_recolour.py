@@ -4,7 +4,7 @@ import torch
 from PIL import ImageOps
 
 from surelabel.data.views import Equalize, Grey, Solarize
-from surelabel.errors import UserError
+from surelabel.utils.errors import UserError
 from tests.data.views.photographs import crops
 from tests.data.views.pillow_policy import from_pillow, to_pillow
 

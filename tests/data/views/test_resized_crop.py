@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
 from surelabel.data.views import ResizedCrop
-from surelabel.errors import UserError
-from surelabel.randomness import generator, uniforms
+from surelabel.utils.errors import UserError
+from surelabel.utils.rng import generator, uniforms
 from tests.data.views.photographs import crops
 from tests.data.views.pillow_paws import box, resized_crop
 from tests.data.views.pillow_policy import from_pillow, to_pillow

@@ -3,8 +3,8 @@ import torch
 from scipy.stats import binomtest
 
 from surelabel.data.views import Flip, FlipCrop, Identity, ResizedCrop, Solarize, Sometimes
-from surelabel.errors import UserError
-from surelabel.randomness import uniforms
+from surelabel.utils.errors import UserError
+from surelabel.utils.rng import uniforms
 from tests.data.views.photographs import crops
 
 IMAGES = torch.from_numpy(crops(50, 3, 16, 16))

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surelabel.data.views import VIEWS, Chain, Cutout, FlipCrop, Identity
-from surelabel.randomness import uniforms
+from surelabel.utils.rng import uniforms
 from tests.data.views.photographs import crops
 
 IMAGES = torch.from_numpy(crops(24, 3, 16, 16))

@@ -15,7 +15,7 @@ from surelabel.data.views.recolour import Equalize, Grey, Solarize
 from surelabel.data.views.resized_crop import ResizedCrop
 from surelabel.data.views.sometimes import Sometimes
 from surelabel.data.views.view import Chain, Identity, View
-from surelabel.errors import UserError, closest
+from surelabel.utils.errors import UserError, closest
 
 __all__ = [
     "VIEWS",

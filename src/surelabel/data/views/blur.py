@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from surelabel.data.views.resample import resample
-from surelabel.errors import UserError
+from surelabel.utils.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from surelabel.data.views.pixels import take_pixels, whole_number
-from surelabel.errors import UserError
+from surelabel.utils.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from surelabel.errors import UserError
+from surelabel.utils.errors import UserError
 
 
 @dataclass(frozen=True)

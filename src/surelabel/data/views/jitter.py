@@ -10,7 +10,7 @@ from torch import Tensor
 from surelabel.data.views import enhance
 from surelabel.data.views.hue import shift_hue
 from surelabel.data.views.pixels import check_bytes, whole_number
-from surelabel.errors import UserError
+from surelabel.utils.errors import UserError
 
 CHANGES = (enhance.brightness, enhance.contrast, enhance.saturation, shift_hue)
 ORDERS = tuple(permutations(range(len(CHANGES))))

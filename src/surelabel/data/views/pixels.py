@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from surelabel.errors import UserError
+from surelabel.utils.errors import UserError
 
 
 def whole_number(u: Tensor, count: int | Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 from surelabel.data.views import colour
 from surelabel.data.views.geometry import GEOMETRIC, move
 from surelabel.data.views.pixels import whole_number
-from surelabel.errors import UserError
+from surelabel.utils.errors import UserError
 
 COLOUR: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "AutoContrast": colour.auto_contrast,

@@ -9,7 +9,7 @@ from torch import Tensor
 from surelabel.data.views import colour
 from surelabel.data.views.enhance import luma
 from surelabel.data.views.pixels import check_bytes, whole_number
-from surelabel.errors import UserError
+from surelabel.utils.errors import UserError
 
 
 @dataclass(frozen=True)

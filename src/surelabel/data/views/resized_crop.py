@@ -9,7 +9,7 @@ from torch import Tensor
 
 from surelabel.data.views.pixels import whole_number
 from surelabel.data.views.resample import resample
-from surelabel.errors import UserError
+from surelabel.utils.errors import UserError
 
 TRIES = 10
 

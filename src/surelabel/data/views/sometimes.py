@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from surelabel.data.views.view import View
-from surelabel.errors import UserError
+from surelabel.utils.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,83 @@
+"""The options of `surelabel fit` that are not settings of the run: what they mean, and what they cannot be beside."""
+
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from surelabel.config.recipes import NAMED_DATA, SIZES, pictures, recipe
+from surelabel.config.run import Run
+from surelabel.config.settings import CONFIG, read_run
+from surelabel.data.probe import suits_pretrained
+from surelabel.utils.errors import UserError
+
+
+def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str, str]) -> Run:
+    """The recipe for these; for pictures that suit it one with a pretrained network, unless another is asked for."""
+    data = choice.get("data", "phc")
+    if asked.get("network.trunk", "none") != "none":
+        if "size" in extra:
+            raise UserError("--size chooses the size of a network, and network.trunk is one: leave --size out")
+        return pictures(**({"method": Run.method, "data": data, "labels": Run.labels} | choice))
+    free = data not in NAMED_DATA and "size" not in extra and not {"network.name", "network.trunk"} & set(asked)
+    if free and Path(data).is_dir() and not Run(choice["method"]).by_neighbours and suits_pretrained(data):
+        return pictures(**choice)
+    return recipe(**choice, size=extra.get("size", SIZES[0]))
+
+
+def refuse_together(given: dict[str, str], extra: dict[str, str]) -> None:
+    """What the options that are not settings cannot be together with."""
+    rules = [
+        ("minutes", given, ("steps",)),
+        ("minutes", extra, ("resume",)),
+        ("from", extra, ("config", "recipe", "size", "resume")),
+        ("from", given, ("data", "method")),
+    ]
+    for key, where, others in rules:
+        for other in others:
+            if key in extra and other in where:
+                raise UserError(f"--{key} and --{other} do not go together: leave one out")
+    if "from" in extra and not Run(labels=given.get("labels", "")).label_files:
+        raise UserError("--from RUN trains again with more labels: name a .csv file that has them by --labels")
+
+
+def refuse_beside(run: Run, extra: dict[str, str]) -> None:
+    """The same, of settings that a file or an earlier run may have brought."""
+    for key in ("minutes", "cv"):
+        if key in extra and run.processes > 1:
+            raise UserError(
+                f"--{key} is for one process, and this run has {run.processes}: add --devices 1 --nodes 1, or leave "
+                "it out"
+            )
+    if "cv" in extra and run.holdout is not None:
+        raise UserError("--cv and --holdout do not go together: leave one out")
+
+
+def number_of(extra: dict[str, str], key: str, least: float) -> Any:
+    """The number that this option gives, if it is given: a whole one where the least is."""
+    if key not in extra:
+        return None
+    kind = type(least)
+    try:
+        number = kind(extra[key])
+    except ValueError:
+        number = kind(-1)
+    if not least <= number < float("inf"):
+        raise UserError(f"--{key} {extra[key]}: give {'a whole' if kind is int else 'a'} number from {least:g}")
+    return number
+
+
+def from_run(given: dict[str, str], extra: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The settings of an earlier run, and its labels and the new ones together."""
+    folder = Path(extra["from"])
+    run = read_run(folder, "--from ")
+    inside = Path(run.data, "labels.csv")
+    earlier = run.label_files or ((str(inside),) if inside.is_file() else ())
+    if not earlier:
+        raise UserError(
+            f"{folder} took its labels from {run.data} itself: --from is for folders of pictures whose classes a .csv "
+            "file names. Add the new labels there, and fit again without --from"
+        )
+    rest = {key: value for key, value in extra.items() if key != "from"}
+    out = next(name for number in count(2) if not Path(name := f"{str(folder).rstrip('/')}-{number}").exists())
+    labels = ",".join((*earlier, given["labels"]))
+    return {"out": out} | given | {"labels": labels}, rest | {"config": str(folder / CONFIG)}

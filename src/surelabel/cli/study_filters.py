@@ -1,0 +1,107 @@
+"""Which part of a study is asked for, and with which settings: `--data`, `--seeds` and `--set`."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from hashlib import blake2b
+from typing import Any
+
+from surelabel.config.ignored import unused
+from surelabel.config.recipes import RELEASED
+from surelabel.config.run import OF_THE_MACHINE, Run
+from surelabel.config.settings import flatten
+from surelabel.config.validate import validate
+from surelabel.studies.plan import Cell, Job, changed
+from surelabel.utils.errors import UserError
+
+# What makes two runs of a study different ones whose other settings may differ too.
+IDENTITY = ("method", "data", "labels")
+
+
+def chosen(cells: list[Cell], options: argparse.Namespace) -> list[Cell]:
+    """The cells on the data sets asked for, with the settings changed that were asked for."""
+    known = {job.run.data for cell in cells for _, job in cell.choices}
+    if options.data and (wrong := set(options.data) - known):
+        raise UserError(f"--data {min(wrong)}: this study has {', '.join(sorted(known))}")
+    kept = [cell for cell in cells if not options.data or cell.choices[0][1].run.data in options.data]
+    if not options.set or not kept:
+        return kept
+    runs = [job.run for cell in kept for _, job in cell.choices]
+    settings = _settings(options.set, runs[0])
+    _refuse_varied(settings, runs)
+    if settings.get("fidelity") == "released":
+        _refuse_varied(RELEASED, runs, "fidelity")
+    made = [
+        replace(cell, choices=tuple((name, _changed(job, settings)) for name, job in cell.choices)) for cell in kept
+    ]
+    _refuse_unread(settings, [job.run for cell in made for _, job in cell.choices])
+    return made
+
+
+def _changed(job: Job, settings: Mapping[str, Any]) -> Job:
+    if settings.get("fidelity") == "released" and "fidelity" not in unused(job.run):
+        settings = RELEASED | dict(settings)  # as `surelabel fit --fidelity released` does
+    return replace(job, run=validate(changed(job.run, settings)))
+
+
+def _settings(given: Sequence[str], run: Run) -> dict[str, Any]:
+    """KEY=VALUE pairs, each of its type, and checked on one of the runs that it is for."""
+    from surelabel.cli.fit import EXTRA, parsed, split
+
+    for word in given:
+        if "=" not in word:
+            raise UserError(f"--set {word}: write it as KEY=VALUE, such as --set steps=500")
+    asked = split([f"--{word}" for word in given])
+    if known := asked.keys() & EXTRA.keys():
+        instead = "; --scale paper makes runs of the paper's size" if "size" in known else ""
+        raise UserError(f"--set {min(known)}: this is no setting of a run{instead}")
+    if fixed := asked.keys() & set(IDENTITY):
+        raise UserError(f"--set {min(fixed)}: the method, the data and the labels are what a study is of; leave it out")
+    if aside := asked.keys() & OF_THE_MACHINE:
+        raise UserError(
+            f"--set {min(aside)}: where and on what a run is made is no part of what it is, so its result would be "
+            "taken for that of the run without it. Leave it out"
+        )
+    if "seed" in asked:
+        raise UserError("--set seed: a study goes through the seeds from 0; --seeds says how many")
+    typed = flatten(asdict(parsed(run, asked)))
+    return {key: typed[key] for key in asked}
+
+
+def _refuse_varied(settings: Mapping[str, Any], runs: Sequence[Run], asked: str | None = None) -> None:
+    """What a study compares cannot be the same in all its runs; `asked` for, that is what brings these settings."""
+    flat = [flatten(asdict(run)) for run in runs]
+    for key in settings:
+        alike: dict[tuple[Any, ...], set[Any]] = {}
+        for one in flat:
+            alike.setdefault(tuple(one[name] for name in IDENTITY), set()).add(one[key])
+        varied = max(alike.values(), key=len)
+        if len(varied) > 1:
+            of = "it" if asked is None else key
+            raise UserError(f"--set {asked or key}: this study compares {', '.join(sorted(map(str, varied)))} of {of}")
+
+
+def _refuse_unread(settings: Mapping[str, Any], runs: Sequence[Run]) -> None:
+    """What no run reads makes no other runs: the old ones must not be shown under a new heading."""
+    idle = set(settings).intersection(*map(unused, runs))
+    if idle:
+        raise UserError(f"--set {min(idle)} has no effect on any run of this study: leave it out")
+
+
+def part_of(options: argparse.Namespace) -> str:
+    """What tells a part of a study in the names of its files: 'phc-1seed-4e1f', a hash for changed settings."""
+    words = list(options.data or [])
+    if options.seeds:
+        words.append(f"{options.seeds}seed" + ("s" if options.seeds > 1 else ""))
+    if options.set:
+        words.append(blake2b("\n".join(sorted(options.set)).encode(), digest_size=3).hexdigest())
+    return "-".join(words)
+
+
+def in_words(options: argparse.Namespace) -> str:
+    parts = [
+        f"Only on {', '.join(options.data)}." if options.data else "",
+        f"Seeds: {options.seeds}." if options.seeds else "",
+        f"With {', '.join(options.set)}." if options.set else "",
+    ]
+    return " ".join(part for part in parts if part)

@@ -1,0 +1,230 @@
+"""`surelabel sweep`: tune the settings of a run with Optuna, on labels that are held back from training."""
+
+import argparse
+import itertools
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from surelabel.cli.arguments import positive
+from surelabel.cli.fit import parsed, read_options, split
+from surelabel.cli.sweep_space import Space, read_space, refuse_unused
+from surelabel.config.run import Run
+from surelabel.config.settings import read_yaml
+from surelabel.studies.plan import Job, key_of, settings_of
+from surelabel.studies.queue import LOST_AFTER
+from surelabel.studies.storage import open_storage
+from surelabel.utils.errors import UserError, words_of
+
+if TYPE_CHECKING:
+    import optuna
+
+DESCRIPTION = """Tune settings: try values from the --space of each, learn from what was tried which to try next, and
+stop early what falls behind. Options that are not listed here are those of `surelabel fit`. The objective is computed
+on a part of the labelled samples that is held back from training (--holdout, 20% unless given), never on
+the test set unless you set --holdout none."""
+OBJECTIVES: dict[str, Literal["maximize", "minimize"]] = {"accuracy": "maximize", "ece": "minimize"}
+HOLDOUT = "20%"
+
+
+def main(arguments: list[str]) -> int:
+    parser = _parser()
+    options, rest = parser.parse_known_args(arguments)
+    spaces = [read_space(text) for text in options.space]
+    if not spaces:
+        raise UserError("name at least one setting to tune, such as --space optimizer.lr=log:0.003:0.3")
+    keys = [space.key for space in spaces]
+    if twice := {key for key in keys if keys.count(key) > 1}:
+        raise UserError(f"--space {min(twice)} is given twice")
+    given = split(rest)
+    if refused := set(given) & {*keys, "resume", "out", "minutes", "cv"}:
+        raise UserError(f"--{min(refused)} has no place beside --space and --folder: leave it out")
+    if "config" not in given or not read_yaml(given["config"]).get("holdout"):
+        given = {"holdout": HOLDOUT} | given
+    if given.get("holdout") == "none":
+        given["holdout"] = "null"  # as YAML says it, over that of a file
+    asked = read_options([f"--{key}={value}" for key, value in given.items()])
+    if asked is None:
+        return 0
+    refuse_unused(asked.run, spaces)
+    from surelabel.utils.signals import Stopped
+
+    try:
+        sweep(asked.run, spaces, options)
+    except Stopped as stopped:
+        print("Stopped. The same command goes on with the next trial")
+        return stopped.exit_code
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="surelabel sweep", description=DESCRIPTION, allow_abbrev=False)
+    parser.add_argument("--trials", type=positive, default=20, metavar="N", help="how many in all (default: 20)")
+    parser.add_argument(
+        "--objective", choices=OBJECTIVES, default="accuracy", help="what to better (default: accuracy)"
+    )
+    parser.add_argument(
+        "--space",
+        action="append",
+        default=[],
+        metavar="KEY=VALUES",
+        help="LOW:HIGH, log:LOW:HIGH or A,B,C for a setting of `surelabel fit`; several times",
+    )
+    parser.add_argument("--name", default="sweep", help="of the sweep in its storage (default: sweep)")
+    parser.add_argument("--folder", default="runs/sweep", metavar="DIR", help="for the runs (default: runs/sweep)")
+    parser.add_argument("--storage", metavar="URL", help="sqlite:///FILE (default: in DIR) or postgresql://..., shared")
+    parser.add_argument("--sampler", choices=("tpe", "random"), default="tpe", help="what to try next (default: tpe)")
+    parser.add_argument(
+        "--pruner",
+        choices=("median", "hyperband", "none"),
+        default="median",
+        help="what falls behind and is stopped (default: median)",
+    )
+    return parser  # fmt: skip
+
+
+def sweep(run: Run, spaces: list[Space], options: argparse.Namespace) -> "optuna.Study":
+    """Try until there are as many trials as asked for, those of other workers and of earlier calls included."""
+    _refuse_untested(run)
+    folder = Path(options.folder)
+    url = options.storage or f"sqlite:///{(folder / 'sweep.sqlite3').resolve()}"
+    storage = open_storage(url, LOST_AFTER // 6, LOST_AFTER)
+    import optuna
+
+    study = optuna.create_study(
+        storage=storage, study_name=options.name, load_if_exists=True, direction=OBJECTIVES[options.objective],
+        pruner=_pruner(options.pruner), sampler=_sampler(options.sampler),
+    )  # fmt: skip
+    _refuse_another(study, run, spaces, options)
+    print(f"Objective: {options.objective} {where(run)}")
+
+    def stop_when_done(study: optuna.Study, _: optuna.trial.FrozenTrial) -> None:
+        if _tried(study) >= options.trials:
+            study.stop()
+
+    if _tried(study) < options.trials:
+        study.optimize(
+            lambda trial: _objective(trial, run, spaces, options, folder),
+            callbacks=[_told, stop_when_done],
+            catch=(UserError,),
+        )
+    _conclude(study, options.objective, run)
+    return study
+
+
+def _tried(study: "optuna.Study") -> int:
+    """How many trials came to an end of their own; one that was interrupted did not."""
+    return sum(
+        trial.state.name in ("COMPLETE", "PRUNED") or "error" in trial.user_attrs
+        for trial in study.get_trials(deepcopy=False)
+    )
+
+
+def _refuse_another(study: "optuna.Study", run: Run, spaces: list[Space], options: argparse.Namespace) -> None:
+    """A sweep goes on only with what it began with: results of other runs would mislead it."""
+    asked = {
+        "run": key_of(settings_of(Job(run))) + f" {run.seed}",
+        "spaces": [repr(space) for space in spaces],
+        "objective": options.objective,
+    }
+    if study.user_attrs.get("asked", asked) != asked:
+        raise UserError(f"the sweep {options.name!r} was begun with other settings: choose another --name")
+    study.set_user_attr("asked", asked)
+
+
+def _refuse_untested(run: Run) -> None:
+    """Without a test set there is nothing to tune by but labels that are held back."""
+    if run.holdout is None:
+        from surelabel.training import build_data
+
+        data, _ = build_data.load_data(run)
+        if data.test is None:
+            raise UserError(f"{run.data} has no test set to tune on: leave --holdout none out")
+
+
+def where(run: Run) -> str:
+    """On what the objective is computed, in words."""
+    if run.holdout:
+        return f"on {run.holdout} of the labelled samples, held back from training; not on the test set"
+    return "on the TEST SET: what is chosen so is not tested by it any more (--holdout 20% avoids this)"
+
+
+def _objective(
+    trial: "optuna.Trial", run: Run, spaces: list[Space], options: argparse.Namespace, folder: Path
+) -> float:
+    import optuna
+    from rich.console import Console
+
+    from surelabel.studies import records as results
+    from surelabel.training.fit import fit
+
+    values = {space.key: str(space.suggest(trial)) for space in spaces}
+    path = _free(folder, f"{options.name}-{trial.number}")
+
+    def watch(row: Mapping[str, Any]) -> None:
+        trial.report(row[options.objective], row["step"])
+        if trial.should_prune():
+            raise optuna.TrialPruned(f"fell behind at step {row['step']}")
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f"{path.name}.log").open("w", encoding="utf-8") as log:
+        try:
+            made = replace(parsed(run, values), out=str(path))
+            fit(made, console=Console(file=log, width=120), watch=watch)
+            found = float(results.record_of(path)["final"][options.objective])
+        except (UserError, RuntimeError, MemoryError) as error:  # no memory on a GPU is a RuntimeError
+            traceback.print_exc(file=log)
+            trial.set_user_attr("error", words_of(error))
+            raise UserError(words_of(error)) from error
+    trial.set_user_attr("folder", str(path))
+    return found
+
+
+def _free(folder: Path, name: str) -> Path:
+    """A folder of this name, numbered where an earlier sweep, in another storage, has left one or its log."""
+    names = itertools.chain([name], (f"{name}-again{number}" for number in itertools.count(1)))
+    paths = (folder / one for one in names)
+    return next(path for path in paths if not path.exists() and not path.with_name(f"{path.name}.log").exists())
+
+
+def _told(study: "optuna.Study", trial: "optuna.trial.FrozenTrial") -> None:
+    value = "" if trial.value is None else f" {trial.value:.4f}"
+    error = f"  ({trial.user_attrs['error']})" if "error" in trial.user_attrs else ""
+    print(f"trial {trial.number}: {trial.state.name.lower()}{value}  {_in_words(trial.params)}{error}", flush=True)
+
+
+def _in_words(params: Mapping[str, Any]) -> str:
+    return " ".join(
+        f"--{key} {value:.4g}" if isinstance(value, float) else f"--{key} {value}" for key, value in params.items()
+    )
+
+
+def _conclude(study: "optuna.Study", objective: str, run: Run) -> None:
+    import optuna
+
+    done = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
+    if not done:
+        raise UserError("no trial came to its end: read the .log files of the runs, or widen the --space")
+    best = study.best_trial
+    print(f"Best of {len(done)} complete trials: {objective} {best.value:.4f} {where(run)}")
+    print(f"Its settings: {_in_words(best.params)}\nIts run is in {best.user_attrs['folder']}")
+
+
+def _sampler(name: str) -> "optuna.samplers.BaseSampler":
+    """Unseeded: workers that start together, or a second call, must not draw the same values."""
+    import optuna
+
+    return optuna.samplers.TPESampler() if name == "tpe" else optuna.samplers.RandomSampler()
+
+
+def _pruner(name: str) -> "optuna.pruners.BasePruner":
+    import optuna
+
+    makers: dict[str, Callable[[], optuna.pruners.BasePruner]] = {
+        "median": lambda: optuna.pruners.MedianPruner(n_startup_trials=5),
+        "hyperband": optuna.pruners.HyperbandPruner,
+        "none": optuna.pruners.NopPruner,
+    }
+    return makers[name]()

@@ -1,0 +1,95 @@
+"""The values that a sweep may try of a setting, as `--space` gives them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from surelabel.cli.fit import parsed
+from surelabel.config.ignored import unused
+from surelabel.config.run import Run
+from surelabel.config.settings import check_key, keys
+from surelabel.utils.errors import UserError
+
+if TYPE_CHECKING:
+    import optuna
+
+
+# What `surelabel fit` chooses other settings by.
+OF_THE_RECIPE = ("method", "data", "labels", "fidelity")
+
+
+@dataclass(frozen=True)
+class Space:
+    """The values that a setting may take: named ones, or all from `low` to `high`, evenly or by their logarithm."""
+
+    key: str
+    low: float = 0.0
+    high: float = 0.0
+    log: bool = False
+    choices: tuple[str, ...] = ()
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """Its named values, or its least and its greatest."""
+        return self.choices or tuple(str(int(end) if _whole(self.key) else end) for end in (self.low, self.high))
+
+    def suggest(self, trial: "optuna.Trial") -> Any:
+        if self.choices:
+            return trial.suggest_categorical(self.key, self.choices)
+        if _whole(self.key):
+            return trial.suggest_int(self.key, int(self.low), int(self.high), log=self.log)
+        return trial.suggest_float(self.key, self.low, self.high, log=self.log)
+
+
+def read_space(text: str) -> Space:
+    """'optimizer.lr=log:0.003:0.3', 'selection.threshold=0.7:0.99' or 'network.norm=batch,group'."""
+    key, equals, values = text.partition("=")
+    key = key.replace("-", "_")
+    check_key(key)
+    if key in OF_THE_RECIPE:
+        raise UserError(
+            f"--space {key}: other settings follow from it, so each value of it needs a sweep of its own, by --{key}"
+        )
+    number = r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?"
+    bounds = re.fullmatch(rf"(log:)?({number}):({number})", values)
+    try:
+        if bounds:
+            low, high = float(bounds[2]), float(bounds[3])
+            if low >= high or (bounds[1] and low <= 0):
+                raise UserError(f"--space {text}: LOW must be below HIGH, and above zero with log")
+            if not {int, float} & set(_kinds(key)):
+                raise UserError(f"--space {text}: {key} is no number; name its values as A,B,C")
+            if _whole(key) and not (low.is_integer() and high.is_integer()):
+                raise UserError(f"--space {text}: {key} is a whole number, and so must LOW and HIGH be")
+            return Space(key, low, high, bool(bounds[1]))
+    except ValueError:
+        pass
+    if not equals or not values or ":" in values:
+        raise UserError(f"--space {text}: write KEY=LOW:HIGH, KEY=log:LOW:HIGH or KEY=A,B,C")
+    return Space(key, choices=tuple(values.split(",")))
+
+
+def _kinds(key: str) -> tuple[Any, ...]:
+    hint = dict(keys())[key]
+    return get_args(hint) or (hint,)
+
+
+def _whole(key: str) -> bool:
+    return int in _kinds(key) and float not in _kinds(key)
+
+
+def refuse_unused(run: Run, spaces: Sequence[Space]) -> None:
+    """A setting that the run never reads, whatever is tried of the others, must not look as if it were tuned."""
+    idle = {space.key for space in spaces} & unused(run)
+    for space in spaces if idle else ():
+        for value in () if space.key in idle else space.ends:  # what is not read decides nothing
+            try:
+                idle &= unused(parsed(run, {space.key: value}))
+            except UserError:  # no run by itself, but maybe one beside what else is tried: better tuned than refused
+                return
+    if idle:
+        raise UserError(
+            f"--space {min(idle)} has no effect on this run ({run.method}): leave it out, or choose a --method that "
+            "reads it"
+        )

@@ -1,0 +1,1 @@
+"""What a run is: settings, recipes, their checks. Imports no torch."""

@@ -1,0 +1,297 @@
+"""Recipes: functions that return a complete `Run`. Imports no torch.
+
+`paper` is the size that the paper trained at: days on a GPU. `laptop` is the same method on a small network for some
+minutes on a CPU. The full-size constants would ruin a run that short (an average with decay 0.999 and BatchNorm
+statistics with momentum 0.001 still hold half of their initial values after 600 steps), so there durations are
+fractions of the run, and averages are quick.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from surelabel.config.run import (
+    ALL_METHODS,
+    Average,
+    Batch,
+    Evaluation,
+    Head,
+    Network,
+    Optimizer,
+    Paws,
+    Run,
+    Selection,
+    Teacher,
+    Views,
+)
+from surelabel.utils.errors import UserError, closest
+
+SIZES = ("laptop", "paper")
+
+# The paper's benchmarks, and Fashion-MNIST, which everybody can have: name -> (data, labels).
+BENCHMARKS: dict[str, tuple[str, int | str]] = {
+    **{f"cifar10-{labels}": ("cifar10", labels) for labels in (40, 250, 2500, 4000)},
+    **{f"cifar100-{labels}": ("cifar100", labels) for labels in (400, 4000, 10000)},
+    **{f"{data}-lt-{alpha}": (f"{data}-lt{alpha}", "10%") for data in ("cifar10", "cifar100") for alpha in (10, 100)},
+    "phc-10": ("phc", "10%"),
+    "phc-1": ("phc", "1%"),
+    **{f"fashion-mnist-{labels}": ("fashion-mnist", labels) for labels in (40, 250, 400)},
+    "imagenet-10": ("imagenet", "10%"),
+}
+
+# Data that --data knows by name; anything else is the user's own.
+NAMED_DATA = (*dict.fromkeys(data for data, _ in BENCHMARKS.values()), "mnist")
+
+# The released code's reading of how the methods work; docs/departures.md explains each.
+RELEASED: dict[str, Any] = {
+    "forward": "joint",
+    "selection.sharpened": True,
+    "selection.statistic": "std",
+    "selection.previous": True,
+    "target.twice": True,
+    "head.kl": "mean",
+}
+
+# Training images, of which an epoch is; of the user's own data as many as CIFAR-10's are supposed.
+POOL_OF_CRYSTALS = 9876
+POOLS = {
+    "cifar10": 50_000, "cifar100": 50_000, "mnist": 60_000, "fashion-mnist": 60_000, "imagenet": 1_281_167,
+    "phc": POOL_OF_CRYSTALS, "cifar10-lt10": 20_431, "cifar10-lt100": 12_406, "cifar100-lt10": 19_573,
+    "cifar100-lt100": 10_847,
+}  # fmt: skip
+PHOTOGRAPH = 224  # pixels: what networks that know ImageNet were trained on
+CIFAR100_DECAY = 1e-3  # what FixMatch's authors use there
+
+
+def parse(name: str) -> tuple[str | None, str, int | str]:
+    """'fixmatch-cifar10-250' -> ('fixmatch', 'cifar10', 250); the method may be left out."""
+    known: dict[str, tuple[str | None, str]] = {benchmark: (None, benchmark) for benchmark in BENCHMARKS}
+    known |= {f"{method}-{benchmark}": (method, benchmark) for method in ALL_METHODS for benchmark in BENCHMARKS}
+    if name not in known:
+        raise UserError(f"there is no recipe {name!r}.{closest(name, known)} `surelabel recipes` lists them all")
+    method, benchmark = known[name]
+    return method, *BENCHMARKS[benchmark]
+
+
+def recipe(method: str = "fixmatch", data: str = "phc", labels: int | str | None = None, size: str = "laptop") -> Run:
+    """The run of a method on a data set, at one of the `SIZES`; with a tenth of the labels, or all those of a table."""
+    if size not in SIZES:
+        raise UserError(f"there is no size {size!r}.{closest(size, SIZES)}")
+    by_neighbours = Run(method).by_neighbours
+    if data == "imagenet" and not by_neighbours:
+        raise UserError(
+            "ImageNet has a recipe for paws and its variants alone, as in the paper. For other methods name its "
+            "folder: --data FOLDER"
+        )
+    if Run(data=data).tabular:
+        if size != "laptop":
+            raise UserError("the paper has no tables: leave --size out")
+        return table(method, data, "all" if labels is None else labels)
+    makers: dict[tuple[str, bool], Callable[[str, str, int | str], Run]] = {
+        ("laptop", False): _laptop,
+        ("paper", False): _paper,
+        ("laptop", True): _laptop_paws,
+        ("paper", True): _paper_paws,
+    }
+    return makers[size, by_neighbours](method, data, "10%" if labels is None else labels)
+
+
+def table(method: str, data: str, labels: int | str = "all") -> Run:
+    """A small network on the rows of a table: seconds to a minute on a CPU."""
+    if Run(method).by_neighbours:
+        raise UserError(f"{method} compares crops of images, and a table has none: choose another --method")
+    return replace(
+        _laptop(method, data, labels),
+        steps=300,
+        batch=Batch(16, _ratio(method)),
+        network=Network("mlp-2-128", norm_momentum=0.1),
+        views=Views("noise", "noise", "corrupt"),
+        evaluation=Evaluation(every=0.1, samples=1000),
+    )
+
+
+def pictures(method: str, data: str, labels: int | str = "all") -> Run:
+    """Own pictures, seen by a network that was trained on ImageNet: its features are learnt from like a table."""
+    run = table(method, data, labels)
+    return replace(run, pixels=PHOTOGRAPH, network=replace(run.network, name="mlp-1-256", trunk="efficientnet-lite0"))
+
+
+def _paper(method: str, data: str, labels: int | str) -> Run:
+    """Constants of the paper and of the methods' own authors; each step sees 64 labelled images."""
+    # The released code's pass, and for a teacher, which cannot be part of it, the batch's own statistics: with
+    # BatchNorm's slow momentum, the running ones are stale.
+    run = Run(method=method, data=data, labels=labels, batch=Batch(64, _ratio(method)), forward="joint")
+    if run.teaches:
+        run = replace(run, forward=None, weak_norm="batch-kept")
+    run = replace(run, selection=Selection(quantile=_quantile(method, data)))
+    if _family(data) == "cifar100":
+        return replace(run, network=Network("wrn-28-8"), optimizer=Optimizer(weight_decay=CIFAR100_DECAY))
+    if data == "phc":
+        epoch = -(-POOL_OF_CRYSTALS // 64)
+        return replace(
+            run,
+            batch=Batch(64, 1),
+            views=_periodic(),
+            steps=300 * epoch,
+            optimizer=Optimizer(lr=0.01),
+            selection=replace(run.selection, warmup=10 * epoch),
+            head=Head(kl_warmup=50 * epoch),
+        )
+    return run
+
+
+def _laptop(method: str, data: str, labels: int | str) -> Run:
+    """A small network, minutes on two cores."""
+    run = Run(
+        method=method,
+        data=data,
+        labels=labels,
+        steps=1000,
+        batch=Batch(16, _ratio(method)),
+        network=Network("wrn-10-2", stem_stride=2, norm_momentum=0.1),
+        average=Average(decay=0.99, warm=True, buffers="average"),
+        evaluation=Evaluation(every=1 / 40, samples=1000),
+        selection=Selection(quantile=_quantile(method, data), warmup=0.1),
+    )
+    if _family(data) == "cifar100":
+        return replace(run, optimizer=Optimizer(weight_decay=CIFAR100_DECAY))
+    if data == "phc":
+        network = replace(run.network, padding="circular")
+        head = Head(kl_warmup=1 / 6)  # 50 of the paper's 300 epochs
+        run = replace(run, steps=800, batch=Batch(64, 1), network=network, views=_periodic(), head=head)
+        if run.selection.quantile is not None:
+            # After so few epochs, nine tenths of the pool (the paper's Q) hold too many wrong pseudo-labels.
+            run = replace(run, selection=replace(run.selection, quantile=0.5))
+        return run
+    return run
+
+
+def _paper_paws(method: str, data: str, labels: int | str) -> Run:
+    """PAWS's own constants for CIFAR-10 and ImageNet, and the paper's for the averages; see docs/departures.md."""
+    epoch = -(-POOLS.get(data, POOLS["cifar10"]) // (4096 if data == "imagenet" else Paws.unlabelled))
+    run = Run(
+        method=method,
+        data=data,
+        labels=labels,
+        steps=600 * epoch,
+        network=Network("wrn-28-2", norm_momentum=0.1),
+        optimizer=_lars(lr=3.2, start=0.25, warmup=10 * epoch),
+        average=Average(buffers="average"),
+        teacher=Teacher("linear", 0.996, warmup=50 * epoch, onset=200 * epoch),
+        head=Head(kl_warmup=50 * epoch),
+        evaluation=Evaluation(every=epoch),
+    )
+    if _family(data) == "cifar100":
+        paws = Paws(per_class=6)
+        teacher = replace(run.teacher, onset=100 * epoch)
+        return replace(run, network=replace(run.network, name="wrn-28-8"), paws=paws, teacher=teacher)
+    if data == "phc":
+        return replace(
+            run, steps=300 * epoch, paws=_periodic_paws(Paws()), teacher=replace(run.teacher, onset=100 * epoch)
+        )
+    if data == "imagenet":
+        return replace(
+            run,
+            steps=200 * epoch,
+            precision="32",  # half precision was unstable, the paper says
+            network=Network("resnet-50", norm_momentum=0.1),
+            paws=Paws(
+                4096,
+                per_class=6,
+                classes=960,
+                support_views=1,
+                view="imagenet",
+                large=0.14,
+                small_least=0.05,
+                small=0.14,
+                small_size=96,
+                width=2048,
+                prediction_head=True,
+            ),
+            optimizer=_lars(lr=6.4, start=0.3 / 6.4, warmup=10 * epoch),
+            teacher=Teacher("cosine", 0.95, onset=1 / 3),
+            evaluation=Evaluation(every=epoch),
+        )
+    return run
+
+
+def _laptop_paws(method: str, data: str, labels: int | str) -> Run:
+    """PAWS on a small network: smaller batches, fewer small views, one view of each support image."""
+    run = replace(
+        _laptop(method, data, labels),
+        paws=Paws(48, per_class=4, support_views=1, smalls=2),
+        optimizer=Optimizer(lr=0.1, schedule="warmup-cosine", warmup=0.05),
+        teacher=Teacher("linear", 0.99, warmup=1 / 12, onset=1 / 3),
+        head=Head(kl_warmup=1 / 12),
+    )
+    if data == "imagenet":  # a part of it, in small pictures: a laptop holds and sees no more
+        return replace(run, steps=300, pixels=64, paws=replace(run.paws, view="imagenet", classes=10))
+    if data == "phc":
+        optimizer = replace(run.optimizer, lr=0.3)
+        return replace(run, paws=_periodic_paws(replace(run.paws, unlabelled=64, per_class=8)), optimizer=optimizer)
+    return run
+
+
+def finetune(run: Run, folder: str, labelled: int) -> Run:
+    """A linear head on a trained backbone, both taught by the labels: 50 passes over them, as PAWS does on ImageNet."""
+    batch = min(64, max(2, labelled))
+    views = run.views
+    if run.by_neighbours:
+        views = _periodic() if run.paws.view == "periodic" else Views()
+    return Run(
+        method="supervised",
+        data=run.data,
+        data_dir=run.data_dir,
+        label_column=run.label_column,
+        table=run.table,
+        labels=run.labels,
+        pixels=run.pixels,
+        holdout=run.holdout,
+        seed=run.seed,
+        steps=50 * -(-labelled // batch),
+        out=f"{folder.rstrip('/')}-finetuned",
+        init=folder,
+        device=run.device,
+        precision=run.precision,
+        compile=run.compile,
+        threads=run.threads,
+        batch=Batch(batch),
+        network=run.network,
+        views=views,
+        optimizer=Optimizer(lr=0.02, weight_decay=0.0, schedule="warmup-cosine", end=0.0),
+        average=Average(decay=0.0),  # the network itself
+        evaluation=replace(run.evaluation, every=0.1),
+    )
+
+
+def _lars(lr: float, start: float, warmup: int) -> Optimizer:
+    return Optimizer(
+        lr=lr, nesterov=False, weight_decay=1e-6, trust=0.001, schedule="warmup-cosine", warmup=warmup, start=start
+    )
+
+
+def _periodic_paws(settings: Paws) -> Paws:
+    """Two views of a whole cell: a part of it would be another crystal.
+
+    Half of the crystals have no gap: a mean prediction spread evenly over the classes would be a wrong one.
+    """
+    return replace(settings, view="periodic", smalls=0, me_max=False)
+
+
+def _family(data: str) -> str:
+    """The data set whose settings hold: a long-tailed one's are those of the whole."""
+    return data.partition("-lt")[0]
+
+
+def _ratio(method: str) -> int:
+    return 1 if Run(method).base.endswith("pseudo-label") else 7
+
+
+def _quantile(method: str, data: str) -> float | None:
+    """The paper's Q, for the methods that select by uncertainty."""
+    return {"cifar100": 0.75, "phc": 0.9}.get(_family(data), 0.95) if Run(method).by_uncertainty else None
+
+
+def _periodic() -> Views:
+    """Rolls, quarter turns and mirrors: the only changes that leave a crystal's physics alone."""
+    return Views("periodic", "periodic", "periodic")

@@ -1,0 +1,440 @@
+"""A run, complete: frozen plain dataclasses. Imports no torch, so that --help is quick.
+
+Where a field of a method's part is None, the method's own published value holds (see `methods/`); the configuration
+that a run folder stores has every value filled in.
+
+A duration is a number of steps, or, below one, a fraction of the run.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from surelabel.utils.literals import Device, Precision
+
+Forward = Literal["joint", "split"]
+WeakNorm = Literal["batch", "batch-kept", "running"]
+
+METHODS = (
+    "supervised",
+    "pseudo-label",
+    "uda",
+    "fixmatch",
+    "bam-pseudo-label",
+    "bam-uda",
+    "bam-uda-no-sigma",
+    "bam-fixmatch",
+    "paws",
+    "bam-paws",
+)
+# What stands in the settings for a part that is given in Python (`own.py`).
+OWN = "own"
+# Views of a table's rows; the others are of images.
+TABLE_VIEWS = ("noise", "corrupt")
+TABLE_FILES = (".csv", ".parquet")
+ViewName = Literal["none", "weak", "strong", "shift", "strong-shift", "periodic", "noise", "corrupt", "own"]
+
+# Any method may have one of these after a plus: an averaged network makes its pseudo-labels.
+TEACHERS = ("ema", "swa")
+ALL_METHODS = (*METHODS, *(f"{method}+{teacher}" for method in METHODS for teacher in TEACHERS))
+
+# Settings that say where and on what a run is made, not what is run.
+OF_THE_MACHINE = frozenset(
+    {"out", "data_dir", "device", "threads", "devices", "nodes", "strategy", "precision", "compile"}
+)
+
+# What may be another when a run goes on, since the machine may be: it is said.
+MACHINE = {"threads", "devices", "nodes"}
+MORE_STEPS = (
+    "the learning rate falls along a cosine to the step that was planned as the last, so more steps are another run"
+)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """How many images a step sees.
+
+    Args:
+        labelled: labelled images in a step (the paper's B)
+        ratio: unlabelled images for each labelled one (the paper's µ)
+    """
+
+    labelled: int = 64
+    ratio: int = 7
+
+
+@dataclass(frozen=True)
+class Network:
+    """The network.
+
+    Args:
+        name: wrn-DEPTH-WIDTH (depth 10, 16, 22, 28, ...), resnet-18 or resnet-50; efficientnet-lite0, which knows
+            ImageNet already; for tables, and on a trunk, mlp-DEPTH-WIDTH
+        trunk: a pretrained network that stays as it is: its features of each picture are computed once, and learnt from
+        padding: what lies beyond an image's border: zeros, or, for a periodic image such as a crystal, its other side
+        stem_stride: 2 halves the image at the first layer: a quarter of the work
+        norm: BatchNorm, or GroupNorm (of an mlp: LayerNorm), which does not depend on the other samples of the batch
+        norm_momentum: how fast BatchNorm's running statistics follow the batches; in PAWS's projection always 0.1
+    """
+
+    name: str = "wrn-28-2"
+    padding: Literal["zeros", "circular"] = "zeros"
+    stem_stride: int = 1
+    norm: Literal["batch", "group"] = "batch"
+    norm_momentum: float = 0.001
+    trunk: Literal["none", "efficientnet-lite0"] = "none"
+
+
+@dataclass(frozen=True)
+class Views:
+    """The random views of a sample.
+
+    Args:
+        labelled: of the labelled samples. Of images: none, weak, strong; shift and strong-shift, the same without
+            mirroring, as for digits; periodic. Of a table's rows: none, noise, corrupt
+        weak: of the unlabelled samples, to predict on
+        strong: of the unlabelled samples, to learn from
+    """
+
+    labelled: ViewName = "weak"
+    weak: ViewName = "weak"
+    strong: ViewName = "strong"
+
+
+@dataclass(frozen=True)
+class Table:
+    """How a table is read, and how strong its views are.
+
+    Args:
+        categorical: columns of numbers that are names of categories, separated by commas
+        ignored: columns to leave out, separated by commas
+        noise: deviation of the noise that the view noise adds to a numeric column, in units of that column's
+        corruption: probability with which the view corrupt replaces a column's value by another row's
+    """
+
+    categorical: str = ""
+    ignored: str = ""
+    noise: float = 0.3
+    corruption: float = 0.2
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which pseudo-labels to trust.
+
+    Args:
+        threshold: accept where the largest probability is at least this (the paper's τ)
+        sharpened: apply that threshold to the sharpened probabilities, as the released code of UDA does
+        quantile: accept this share of the least uncertain (the paper's Q; for a Bayesian head)
+        start: the share at the first step
+        warmup: a duration: how long the share takes to rise from start to quantile
+        window: how many batches' quantiles the threshold is the mean of
+        statistic: what is averaged over those batches: the variance or its root
+        inclusive: accept at the threshold too
+        previous: leave the present batch out of the threshold
+    """
+
+    threshold: float | None = None
+    sharpened: bool = False
+    quantile: float | None = None
+    start: float = 0.1
+    warmup: float = 10_240
+    window: int = 50
+    statistic: Literal["variance", "std"] = "variance"
+    inclusive: bool = True
+    previous: bool = False
+
+
+@dataclass(frozen=True)
+class Target:
+    """What to learn from a prediction.
+
+    Args:
+        temperature: sharpen the prediction to the power 1/t; 0 takes the most likely class alone
+        twice: sharpen each sampled prediction of a Bayesian head too, before their mean
+    """
+
+    temperature: float | None = None
+    twice: bool = False
+
+
+@dataclass(frozen=True)
+class Head:
+    """The Bayesian last layer of a bam- method, trained by Adam without weight decay (bam-paws: as the rest is).
+
+    Args:
+        samples: how many predictions are averaged (the paper's M); at least 2 where their deviation selects
+        sampling: draw logits from the Gaussian that the layer induces, or weights as the paper does
+        prior: deviation of the weights' Gaussian prior
+        lr: Adam's learning rate, which falls as the other one does
+        kl: the prior's term in the loss: elbo sums it over the weights and divides by the number of training samples;
+            mean is the released code's mean over the weights divided by the labelled batch
+        kl_weight: of that term
+        kl_warmup: a duration: how long that weight takes to rise from zero, as one minus a cosine
+    """
+
+    samples: int = 50
+    sampling: Literal["logits", "weights"] = "logits"
+    prior: float = 1.0
+    lr: float = 0.01
+    kl: Literal["elbo", "mean"] = "elbo"
+    kl_weight: float = 1.0
+    kl_warmup: float = 0
+
+
+@dataclass(frozen=True)
+class Paws:
+    """PAWS (Assran et al., 2021): views of an image must find the same neighbours in a labelled support set.
+
+    Args:
+        unlabelled: unlabelled images in a step
+        per_class: support images of each class in a step, drawn anew where a class has fewer labels
+        classes: how many classes a step's support has; all when not given
+        support_views: views of each support image
+        view: cifar (crops, colours, solarize, equalize), imagenet (crops, colours, grey, blur), crops, or periodic
+        large: area of the two large views, as a share of the image: the least; the most is 1
+        smalls: how many small views
+        small: the largest area of a small view; the least is small_least
+        small_least: the least area of a small view
+        small_size: side of a small view in pixels; 9/16 of the image's shorter side when not given, which is 18 of 32
+        temperature: of the similarities to the support (the paper's τ_p)
+        smoothing: of the support's labels
+        me_max: reward a mean prediction that is spread over the classes
+        width: of the projection
+        prediction_head: a bottleneck between a representation and what is compared with the support
+    """
+
+    unlabelled: int = 256
+    per_class: int = 64
+    classes: int | None = None
+    support_views: int = 2
+    view: Literal["cifar", "imagenet", "crops", "periodic"] = "cifar"
+    large: float = 0.75
+    smalls: int = 6
+    small: float = 0.75
+    small_least: float = 0.3
+    small_size: int | None = None
+    temperature: float = 0.1
+    smoothing: float = 0.1
+    me_max: bool = True
+    width: int = 128
+    prediction_head: bool = False
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """Stochastic gradient descent.
+
+    Args:
+        lr: learning rate: the first, or the highest where it rises first
+        momentum: momentum
+        nesterov: Nesterov's form of it
+        weight_decay: of weights; biases and BatchNorm are spared
+        trust: LARS's coefficient: the rate of a weight matrix is this times its norm over its gradient's; 0 for none
+        schedule: the rate falls as cos(7πk / 16K), or rises in a straight line and then falls as a half cosine
+        warmup: a duration: how long the rate rises
+        start: share of lr at the first step, if it rises
+        end: share of lr at the last step, with warmup-cosine
+    """
+
+    lr: float = 0.03
+    momentum: float = 0.9
+    nesterov: bool = True
+    weight_decay: float = 5e-4
+    trust: float = 0.0
+    schedule: Literal["cosine-7-16", "warmup-cosine"] = "cosine-7-16"
+    warmup: float = 0
+    start: float = 0.25
+    end: float = 0.01
+
+
+@dataclass(frozen=True)
+class Average:
+    """The averaged copy of the network.
+
+    Args:
+        decay: share of the average that a step keeps; of a +ema or +swa method, see teacher instead
+        warm: begin with a smaller decay, (1 + n) / (10 + n), so that a short run forgets its initial weights
+        buffers: BatchNorm's running statistics in the averaged network: copied from the network, or averaged too
+    """
+
+    decay: float = 0.999
+    warm: bool = False
+    buffers: Literal["copy", "average"] = "copy"
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """Of a +ema or +swa method: how the network is averaged that makes the pseudo-labels, and is evaluated.
+
+    Args:
+        schedule: of EMA's γ, the share that a step keeps: linear from 0 to gamma, then held; or cosine from gamma to 1
+        gamma: EMA's γ at the end (linear) or at the start (cosine)
+        warmup: a duration: how long a linear γ rises
+        onset: a duration: when SWA begins; before it the teacher is the network itself
+    """
+
+    schedule: Literal["linear", "cosine"] = "cosine"
+    gamma: float = 0.25
+    warmup: float = 0
+    onset: float = 1 / 3
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """When and on what the network is tested while it trains.
+
+    Args:
+        every: a duration: steps between two evaluations
+        samples: how many test images, the same at each evaluation; all of them when not given, and always at the end
+        batch: images at a time
+    """
+
+    every: float = 1024
+    samples: int | None = None
+    batch: int = 256
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run.
+
+    Args:
+        method: supervised, pseudo-label, uda, fixmatch, paws, or bam- before one of the last four; bam-uda-no-sigma;
+            +ema or +swa after any
+        data: phc, cifar10, cifar100, mnist, fashion-mnist, imagenet, or the path of a folder of images or tar shards,
+            or of a .npz, .npy, .csv or .parquet file;
+            cifar10-lt10, -lt100 and the same of cifar100: long-tailed, the largest class 10 or 100 times the smallest
+        data_dir: where the files of a named data set are
+        label_column: of a table, the column that holds the labels; label, class, target or y when not given
+        labels: how many labels to use: a number, a percentage of each class such as 10%, or all; or, for a folder of
+            images, a .csv file that names files and their classes, or several with commas between; or a .txt file that
+            lists the files of classes known otherwise, a name a line
+        pixels: of a folder of pictures: the side that they are scaled and cut to; when not given, that of most of
+            them, at most 256
+        holdout: labelled samples to keep aside and test on: a percentage of each class such as 20%, or a part: 2/5
+        fidelity: where the paper and its released code have a method work differently, which to follow; each point is
+            also a setting of its own
+        seed: of everything that is random
+        steps: how many training steps
+        out: the run folder; runs/METHOD-DATA-LABELS-seedSEED when not given
+        init: a run folder whose evaluated backbone this run starts from
+        weight: of the unlabelled loss (the paper's λ)
+        forward: joint passes labelled, weak and strong views together; split passes the weak views without gradients
+        weak_norm: with split, what BatchNorm normalises the weak views by: their own batch statistics, which also move
+            the running ones (batch) or do not (batch-kept), or the running ones, which the other views make (running)
+        device: cpu, cuda, mps (a Mac's GPU), or auto: cuda if there is one, else cpu
+        threads: how many CPU threads each process uses; all cores shared out when not given
+        devices: how many processes on this machine, one for each GPU
+        nodes: how many machines
+        strategy: how several processes are joined: ddp averages their gradients; auto is ddp where there are several
+        precision: 32 bits, 64, or mixed with bfloat16; auto: mixed on a recent GPU
+        compile: let torch.compile fuse the network's operations, which takes a minute; done on a GPU when not given
+    """
+
+    method: str = "fixmatch"
+    data: str = "phc"
+    data_dir: str | None = None
+    label_column: str | None = None
+    labels: int | str = "10%"
+    pixels: int | None = None
+    holdout: str | None = None
+    fidelity: Literal["paper", "released"] = "paper"
+    seed: int = 0
+    steps: int = 2**20
+    out: str | None = None
+    init: str | None = None
+    weight: float | None = None
+    forward: Forward | None = None
+    weak_norm: WeakNorm | None = None
+    device: Device = "auto"
+    threads: int | None = None
+    devices: int = 1
+    nodes: int = 1
+    strategy: Literal["auto", "ddp"] = "auto"
+    precision: Precision = "auto"
+    compile: bool | None = None
+    batch: Batch = field(default_factory=Batch)
+    network: Network = field(default_factory=Network)
+    views: Views = field(default_factory=Views)
+    table: Table = field(default_factory=Table)
+    selection: Selection = field(default_factory=Selection)
+    target: Target = field(default_factory=Target)
+    head: Head = field(default_factory=Head)
+    paws: Paws = field(default_factory=Paws)
+    optimizer: Optimizer = field(default_factory=Optimizer)
+    average: Average = field(default_factory=Average)
+    teacher: Teacher = field(default_factory=Teacher)
+    evaluation: Evaluation = field(default_factory=Evaluation)
+
+    @property
+    def base(self) -> str:
+        """The method without its teacher."""
+        return self.method.partition("+")[0]
+
+    @property
+    def processes(self) -> int:
+        return self.devices * self.nodes
+
+    @property
+    def by_neighbours(self) -> bool:
+        """Whether it is PAWS, which predicts by neighbours."""
+        return self.base.endswith("paws")
+
+    @property
+    def bayesian(self) -> bool:
+        """Whether its last layer is Bayesian."""
+        return self.base.startswith("bam-")
+
+    @property
+    def by_uncertainty(self) -> bool:
+        """Whether pseudo-labels are selected by their deviation."""
+        return self.bayesian and not self.base.endswith(("no-sigma", "paws"))
+
+    @property
+    def tabular(self) -> bool:
+        """Whether its data are a table in a file."""
+        return self.data.lower().endswith(TABLE_FILES)
+
+    @property
+    def small(self) -> bool:
+        """Whether all that it computes is the small network of a table."""
+        return self.network.name.startswith("mlp-") and self.network.trunk == "none"
+
+    @property
+    def teaches(self) -> str | None:
+        """Which average of the network makes the pseudo-labels: ema or swa; None for the network itself."""
+        return self.method.partition("+")[2] or None
+
+    @property
+    def label_paths(self) -> tuple[str, ...]:
+        """The files that `labels` names, if any: tables, or a list."""
+        named = str(self.labels)
+        if named.lower().endswith(".txt"):
+            return (named,)
+        parts = [named] if Path(named).is_file() else named.split(",")
+        return tuple(part for part in parts if part.lower().endswith(".csv"))
+
+    @property
+    def label_files(self) -> tuple[str, ...]:
+        """The tables of files and their classes, where `labels` names some."""
+        return () if self.label_list else self.label_paths
+
+    @property
+    def label_list(self) -> str | None:
+        """The list of the files whose labels are used, where `labels` names one."""
+        return next((path for path in self.label_paths if path.lower().endswith(".txt")), None)
+
+    @property
+    def folder(self) -> Path:
+        """Where the run is kept."""
+        data = Path(self.data).resolve().stem if "/" in self.data or self.data in (".", "..") else self.data
+        files = [Path(file).stem for file in self.label_paths]
+        labels = "+".join(files) if files else str(self.labels).replace("%", "pct")
+        part = "" if self.holdout is None else f"-without-{self.holdout.replace('%', 'pct').replace('/', 'of')}"
+        return Path(self.out or f"runs/{self.method}-{data}-{labels}{part}-seed{self.seed}")
+
+
+def steps_of(duration: float, steps: int) -> int:
+    """A duration in steps: a number below one is a fraction of the run's `steps`, at least one step unless it is 0."""
+    return max(1, round(duration * steps)) if 0 < duration < 1 else int(duration)

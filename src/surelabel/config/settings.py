@@ -1,0 +1,166 @@
+"""Settings by dotted name: reading, checking and writing a `Run` from the command line and YAML. Imports no torch."""
+
+import dataclasses
+import re
+from argparse import SUPPRESS
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from surelabel.config.run import Run
+from surelabel.config.validate import validate
+from surelabel.utils.errors import UserError, closest
+from surelabel.utils.files import atomic_write
+
+if TYPE_CHECKING:
+    from jsonargparse import ArgumentParser, Namespace
+
+Part = TypeVar("Part")
+CONFIG = "config.yaml"  # of a run folder
+
+
+def keys(kind: Any = Run, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every configuration key by its dotted name, with its type."""
+    for name, hint in get_type_hints(kind).items():
+        if dataclasses.is_dataclass(hint):
+            yield from keys(hint, f"{prefix}{name}.")
+        else:
+            yield prefix + name, hint
+
+
+@cache
+def _known() -> dict[str, Any]:
+    return dict(keys())
+
+
+def check_key(key: str, value: Any = None) -> None:
+    """Raise a `UserError` that names the closest right key, or choice, where this one does not exist."""
+    known = _known()
+    if key not in known:
+        # The last part alone is a common slip: --lr for --optimizer.lr.
+        inner = [name for name in known if name.endswith(f".{key}")]
+        hint = f" Did you mean {' or '.join(map(repr, inner))}?" if inner else closest(key, known)
+        raise UserError(f"there is no setting named {key!r}.{hint}")
+    choices = _choices(known[key])
+    if choices and value is not None and value not in choices:
+        raise UserError(f"{key} cannot be {value!r}.{closest(str(value), choices)}")
+
+
+def _choices(hint: Any) -> tuple[str, ...]:
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    return tuple(choice for part in get_args(hint) for choice in _choices(part))
+
+
+def parser(prog: str = "surelabel fit", description: str | None = None) -> "ArgumentParser":
+    """A command-line and YAML parser with one option for each key of `Run`."""
+    from jsonargparse import ArgumentParser
+
+    made = ArgumentParser(prog=prog, description=description, exit_on_error=False)
+    made.add_class_arguments(Run, as_group=False)
+    for action in made._actions:
+        if dataclasses.is_dataclass(get_type_hints(Run).get(action.dest)):
+            action.help = SUPPRESS  # a file for one part of the settings: more than anybody needs to see
+    return made
+
+
+def from_namespace(namespace: "Namespace") -> Run:
+    """The run that a parser read."""
+    return validate(_made(Run, namespace.as_dict()))
+
+
+def _made(kind: type[Part], values: dict[str, Any]) -> Part:
+    hints = get_type_hints(kind)
+    parts = {
+        key: _made(hints[key], value) if dataclasses.is_dataclass(hints[key]) else value
+        for key, value in values.items()
+    }
+    return kind(**parts)
+
+
+def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dictionaries as one with dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """The settings in a YAML file, by dotted key, each checked to exist."""
+    import yaml
+
+    try:
+        tree = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read the configuration {path}: {error}") from error
+    except yaml.YAMLError as error:
+        raise UserError(f"{path} is not valid YAML: {error}") from error
+    if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
+        raise UserError(f"{path} must hold settings as 'key: value' lines")
+    settings = flatten(tree)
+    for key, value in settings.items():
+        try:
+            check_key(key, value)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
+    return settings
+
+
+def write_yaml(run: Run, path: str | Path) -> None:
+    """The complete configuration."""
+    with atomic_write(path) as file:
+        file.write(to_yaml(run))
+
+
+def to_yaml(run: Run) -> str:
+    import yaml
+
+    return yaml.safe_dump(dataclasses.asdict(run), sort_keys=False, allow_unicode=True)
+
+
+def read_run(folder: str | Path, option: str = "") -> Run:
+    """The run in a run folder; the `option` that named the folder stands before it in the error."""
+    path = Path(folder) / CONFIG
+    if not path.is_file():
+        raise UserError(f"{option}{folder} is not a run folder: it has no {CONFIG}")
+    return with_settings(Run(), read_yaml(path))
+
+
+def with_settings(run: Run, settings: dict[str, Any]) -> Run:
+    """The run with some settings replaced, by dotted key, each checked for its type."""
+    from jsonargparse import ArgumentError
+
+    made = parser()
+    made.set_defaults(flatten(dataclasses.asdict(run)))
+    try:
+        namespace = made.parse_object(_nested(settings))
+    except ArgumentError as error:
+        raise wrong_type(error, settings) from None
+    return from_namespace(namespace)
+
+
+def wrong_type(error: Exception, settings: dict[str, Any]) -> UserError:
+    """What the parser said of a value, in plain words; of a key or a choice that does not exist, the closest one."""
+    settings = flatten(settings)
+    for key, value in settings.items():
+        check_key(key, value)
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+    named = re.search(r'key "([^"]+)"', str(error))
+    if named is None or named[1] not in settings:
+        return UserError(str(error))
+    hint = dict(keys())[named[1]]
+    kinds = " or ".join(words[kind] for kind in (get_args(hint) or (hint,)) if kind in words)
+    return UserError(f"{named[1]} must be {kinds or hint}, not {settings[named[1]]!r}")
+
+
+def _nested(flat: dict[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for key, value in flat.items():
+        *parents, name = key.split(".")
+        branch = tree
+        for parent in parents:
+            branch = branch.setdefault(parent, {})
+        branch[name] = value
+    return tree

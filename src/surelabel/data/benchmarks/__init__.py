@@ -1,0 +1,1 @@
+"""The published data sets: CIFAR, MNIST, photonic crystals."""

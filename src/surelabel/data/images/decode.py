@@ -1,0 +1,73 @@
+"""One image, from a file or out of an archive, of any mode that Pillow reads, as 8-bit pixels of a given size."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import SEEK_END
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import ExifTags, Image, ImageOps
+
+from surelabel.data.images.formats import FORMATS
+
+MOST_PIXELS = 2**26  # a small file may claim to unpack to any size
+SIDEWAYS = (5, 6, 7, 8)  # the EXIF orientations that swap height and width
+
+
+@dataclass(frozen=True)
+class Header:
+    """What is known of an image without decoding its pixels."""
+
+    height: int
+    width: int
+    grey: bool
+
+
+def read_header(file: Path | IO[bytes]) -> Header:
+    """Raises for what is no image, or one too large; any exception means that the file cannot be used."""
+    with _opened(file) as image:
+        width, height = image.size
+        # Pillow turns a TIFF itself; a PNG's orientation may stand behind its pixels, which are not to be decoded here.
+        if image.format in ("JPEG", "MPO", "WEBP") and image.getexif().get(ExifTags.Base.Orientation) in SIDEWAYS:
+            width, height = height, width
+        return Header(height, width, grey=image.mode in ("1", "L", "LA") or image.mode.startswith("I"))
+
+
+def decode(file: Path | IO[bytes], height: int, width: int, grey: bool) -> NDArray[np.uint8]:
+    """The pixels [C, H, W], upright, without transparency; C = 1 if `grey`, else 3.
+
+    An image of another size is scaled until it covers height × width, and what juts out is cut off evenly.
+    """
+    mode = "L" if grey else "RGB"
+    with _opened(file) as image:
+        ImageOps.exif_transpose(image, in_place=True)
+        plain = image if image.mode == mode else _eight_bits(image).convert(mode)
+        if plain.size != (width, height):
+            plain = ImageOps.fit(plain, (width, height), Image.Resampling.BICUBIC)
+        pixels = np.asarray(plain)
+    return pixels[None] if grey else pixels.transpose(2, 0, 1)
+
+
+@contextmanager
+def _opened(file: Path | IO[bytes]) -> Iterator[Image.Image]:
+    if (file.stat().st_size if isinstance(file, Path) else file.seek(0, SEEK_END)) == 0:
+        raise ValueError("the file is empty")
+    with Image.open(file, formats=FORMATS) as image:
+        if image.width * image.height > MOST_PIXELS:
+            raise ValueError(f"{image.width} × {image.height} pixels are more than {MOST_PIXELS:,}")
+        yield image
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """16 bits scaled to 8; Pillow's own conversion would clip at 255 instead."""
+    if image.mode == "F":
+        raise ValueError("floating-point pixels have no fixed range: store such images in an .npy file")
+    if not image.mode.startswith("I"):
+        return image
+    values = np.asarray(image).astype(np.int64)
+    if values.min() < 0 or values.max() > 65_535:
+        raise ValueError("pixels of more than 16 bits: store such images in an .npy file")
+    return Image.fromarray(((values * 255 + 32_767) // 65_535).astype(np.uint8))

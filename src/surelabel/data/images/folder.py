@@ -1,0 +1,145 @@
+"""Folders of image files, with a sub-folder for each class or a labels CSV, decoded once and mapped into memory."""
+
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surelabel.data.arrays.source import own_data_set
+from surelabel.data.images.cache import Pictures, decoded
+from surelabel.data.images.decode import Header
+from surelabel.data.images.formats import SUFFIXES
+from surelabel.data.images.layout import FolderLayout, image_files, read_layout
+from surelabel.data.images.map_files import Progress, printable
+from surelabel.data.source import UNLABELLED, DataSet, Source
+from surelabel.utils.errors import UserError
+
+FilesSkipped = tuple[tuple[str, str], ...]  # each file with the reason
+
+
+class FolderSource:
+    """Decoded images, with the file of each (relative to the folder), and the files left out, each with its reason."""
+
+    def __init__(
+        self,
+        images: NDArray[np.uint8],
+        rows: NDArray[np.int64],
+        labels: NDArray[np.int64],
+        classes: tuple[str, ...],
+        paths: Sequence[str],
+        skipped: dict[str, str],
+    ) -> None:
+        self._images, self._rows = images, rows
+        self.labels = labels
+        self.classes = classes
+        self.paths = tuple(paths)
+        self.skipped: FilesSkipped = tuple(sorted(skipped.items()))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        channels, height, width = self._images.shape[1:]
+        return channels, height, width
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def images(self, index: NDArray[np.int64]) -> NDArray[np.uint8]:
+        return np.asarray(self._images[self._rows[index]])  # a plain array, not a mapped one
+
+
+def files_of(source: Source | None) -> FolderSource | None:
+    """The folder that a source, a part of one, or features of one were read from."""
+    while source is not None and not isinstance(source, FolderSource):
+        source = getattr(source, "whole", None)
+    return source
+
+
+def load(
+    folder: str | Path,
+    size: int | None = None,
+    label_files: Sequence[str | Path] = (),
+    progress: Progress | None = None,
+) -> DataSet:
+    """A data set out of an image folder; `docs/data.md` describes the layouts.
+
+    Images become size × size; without `size` they take the size that at least half of them have (256 pixels at most),
+    else 32 × 32. They have one channel if all files are grey. Classes are the sorted names found among the training
+    images. `label_files` are tables of files and classes, of which a later one overrides an earlier one; without any, a
+    labels.csv in the folder is one.
+    """
+    folder = Path(folder)
+    if size is not None and size < 1:
+        raise UserError(f"the size of the images must be at least 1 pixel, not {size}")
+    layout = read_layout(folder, [Path(file) for file in label_files])
+    refuse_unknown(layout, layout.classes)
+    everything = [file for files in layout.parts.values() for file in files]
+    pictures = decoded(folder, everything, size, progress)
+    sources = {
+        part: _source(pictures, files, layout.class_of, layout.classes, folder) for part, files in layout.parts.items()
+    }
+    _refuse_empty(sources["train"], folder)
+    return own_data_set(folder.resolve().name, sources["train"], sources.get("test"))
+
+
+def load_unlabelled(
+    folder: str | Path, classes: Sequence[str], shape: tuple[int, int, int], progress: Progress | None = None
+) -> FolderSource:
+    """Every image below a folder, whatever the names of its sub-folders, as (channels, height, width) = `shape`."""
+    folder = Path(folder)
+    own = folder / "labels.csv"
+    files = sorted(file.relative_to(folder).as_posix() for file in image_files(folder) if file != own)
+    pictures = decoded(folder, files, Header(*shape[1:], grey=shape[0] == 1), progress)
+    return _source(pictures, files, {}, tuple(classes), folder)
+
+
+def load_labelled(folder: str | Path, classes: Sequence[str], shape: tuple[int, int, int]) -> FolderSource:
+    """The labelled images of a folder, of its test part if it has one, as (channels, height, width) = `shape`."""
+    folder = Path(folder)
+    layout = read_layout(folder)
+    refuse_unknown(layout, tuple(classes))
+    files = [file for file in layout.parts.get("test", layout.parts["train"]) if file in layout.class_of]
+    if not files:
+        raise UserError(
+            f"{folder} has no labelled images: put them into a sub-folder for each class, or add a labels.csv"
+        )
+    # All of the folder, as `load_unlabelled` decodes it: their caches are one.
+    everything = sorted(file for part in layout.parts.values() for file in part)
+    pictures = decoded(folder, everything, Header(*shape[1:], grey=shape[0] == 1))
+    return _source(pictures, files, layout.class_of, tuple(classes), folder)
+
+
+def refuse_unknown(layout: FolderLayout, names: tuple[str, ...]) -> None:
+    known = set(names)
+    for part, files in layout.parts.items():
+        for file in files:
+            name = layout.class_of.get(file)
+            if name is not None and name not in known:
+                raise UserError(f"{file} has the class {name!r}, not one of {', '.join(names) or 'none'}")
+            if name is None and part == "test" and PurePosixPath(file).suffix.lower() in SUFFIXES:
+                raise UserError(f"the test image {file} has no class: give it one, or move it to train")
+
+
+def _source(
+    pictures: Pictures, files: Sequence[str], class_of: dict[str, str], names: tuple[str, ...], folder: Path
+) -> FolderSource:
+    readable = [file for file in files if file in pictures.files]
+    of_this_part = set(map(printable, files))
+    skipped = {file: reason for file, reason in pictures.skipped.items() if file in of_this_part}
+    if not readable:
+        reasons = "; ".join(f"{file}: {reason}" for file, reason in sorted(skipped.items())[:5])
+        raise UserError(f"{folder}: not one image can be read ({len(skipped)} files skipped: {reasons or 'none'})")
+    number = {name: index for index, name in enumerate(names)}
+    labels = np.array([number.get(class_of.get(file, ""), UNLABELLED) for file in readable], dtype=np.int64)
+    rows = np.array([pictures.files[file].row for file in readable], dtype=np.int64)
+    return FolderSource(pictures.images, rows, labels, names, readable, skipped)
+
+
+def _refuse_empty(train: FolderSource, folder: Path) -> None:
+    counts = np.bincount(train.labels[train.labels >= 0], minlength=len(train.classes))
+    if not counts.all():
+        name = train.classes[int(np.argmin(counts))]
+        raise UserError(
+            f"{folder}: no training image of class {name!r} can be read ({len(train.skipped)} files skipped): add "
+            "some, or take the class away"
+        )

@@ -1,0 +1,108 @@
+"""Which files an image folder holds, to which part they belong, and which class each has."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from surelabel.data.images.formats import visible
+from surelabel.data.images.labels_csv import read_labels_csv
+from surelabel.utils.errors import UserError
+
+UNLABELLED_FOLDERS = frozenset({"unlabelled", "unlabeled"})
+VALIDATION_FOLDERS = frozenset({"val", "valid", "validation"})
+
+
+@dataclass(frozen=True)
+class FolderLayout:
+    """Files are named relative to the folder, with forward slashes, and sorted."""
+
+    parts: dict[str, list[str]]  # the files of "train" and perhaps "test"
+    class_of: dict[str, str]  # of the files that have one
+    classes: tuple[str, ...]  # of the training files
+
+
+def read_layout(folder: Path, label_files: Sequence[Path] = ()) -> FolderLayout:
+    """The layout of a folder: by `label_files` or a labels.csv in the folder, otherwise by sub-folders."""
+    if not folder.is_dir():
+        raise UserError(f"there is no folder {folder}")
+    own = folder / "labels.csv"
+    tables = list(label_files) or ([own] if own.is_file() else [])
+    roots = _roots(folder)
+    parts: dict[str, list[str]] = {part: [] for part in roots}
+    by_folder: dict[str, str] = {}
+    for part, root in ((part, root) for part, places in roots.items() for root in places):
+        classes = _class_folders(root)
+        for file in image_files(root):
+            name, top = file.relative_to(folder).as_posix(), file.relative_to(root).parts[0]
+            if file != own and file not in tables:
+                parts[part].append(name)
+            if top in classes:
+                by_folder[name] = top
+    parts = {part: sorted(files) for part, files in parts.items()}
+    if not tables:
+        _refuse_part_as_class(folder, roots)
+        # An empty folder counts as a class, so that it is not passed over in silence.
+        found = {name for root in roots["train"] for name in _class_folders(root)}
+        return FolderLayout(parts, by_folder, tuple(sorted(found)))
+    present = {file for files in parts.values() for file in files}
+    class_of: dict[str, str] = {}
+    for table in tables:
+        class_of |= read_labels_csv(table, present, folder)
+    return FolderLayout(parts, class_of, tuple(sorted({class_of[file] for file in parts["train"] if file in class_of})))
+
+
+def _roots(folder: Path) -> dict[str, list[Path]]:
+    """Where the images of each part lie. A folder "train" beside those of other classes is a class, not a part."""
+    inner = _folders(folder)
+    others = inner - UNLABELLED_FOLDERS - {"train", "test"}
+    if "train" not in inner or ("test" not in inner and others - VALIDATION_FOLDERS):
+        return {"train": [folder]}
+    if others:
+        raise UserError(
+            f"{folder} has {', '.join(sorted(others))} beside train: only train, test and unlabelled are read there; "
+            "move the rest away"
+        )
+    roots = {"train": [folder / name for name in sorted(inner - {"test"})]}
+    return roots | {"test": [folder / "test"]} if "test" in inner else roots
+
+
+def _refuse_part_as_class(folder: Path, roots: dict[str, list[Path]]) -> None:
+    """A folder "test" beside classes, with folders of the same names in it, holds test images rather than a class."""
+    if roots != {"train": [folder]}:
+        return
+    inner = _class_folders(folder)
+    for part in sorted(inner & (VALIDATION_FOLDERS | {"test"})):
+        if same := sorted(_folders(folder / part) & (inner - {part})):
+            raise UserError(
+                f"{folder / part} would be a class named {part}, but has folders named as the classes beside it "
+                f"({', '.join(same[:5])}). If it holds the test set, move the classes beside it into {folder / 'train'}"
+                f"{'' if part == 'test' else ' and rename it to test'}; if not, move it away"
+            )
+
+
+def _class_folders(root: Path) -> set[str]:
+    return set() if root.name in UNLABELLED_FOLDERS else _folders(root) - UNLABELLED_FOLDERS
+
+
+def image_files(root: Path) -> list[Path]:
+    # Links to folders are followed at the first level only, so that a link to a parent cannot go round for ever.
+    links = [root / name for name in _folders(root) if (root / name).is_symlink()]
+    found = []
+    for top in (root, *links):
+        for place, inner, files in os.walk(top, onerror=_refuse):
+            inner[:] = filter(visible, inner)
+            found += [Path(place, file) for file in filter(visible, files)]
+    return found
+
+
+def _folders(place: Path) -> set[str]:
+    try:
+        return {entry.name for entry in place.iterdir() if visible(entry.name) and entry.is_dir()}
+    except OSError as error:
+        _refuse(error)
+
+
+def _refuse(error: OSError) -> NoReturn:
+    raise UserError(f"cannot read the folder {error.filename}: {error.strerror}") from error

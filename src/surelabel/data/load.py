@@ -1,0 +1,83 @@
+"""Data sets by name or by path."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from surelabel.config.recipes import PHOTOGRAPH
+from surelabel.config.run import TABLE_FILES, Table
+from surelabel.data.arrays import files as array_files
+from surelabel.data.benchmarks import cifar, phc
+from surelabel.data.benchmarks import mnist as idx
+from surelabel.data.images import folder
+from surelabel.data.images.map_files import Progress
+from surelabel.data.long_tail import long_tailed
+from surelabel.data.shards import source as shards
+from surelabel.data.source import DataSet
+from surelabel.data.tables import source as table
+from surelabel.utils.errors import UserError, closest
+
+# How tables are kept elsewhere.
+OTHER_TABLES = (".tsv", ".txt", ".gz", ".zip", ".xlsx", ".xls", ".ods", ".feather", ".arrow", ".json", ".jsonl", ".dta")
+
+
+def _imagenet(place: Path, pixels: int | None = None, shape: tuple[int, int, int] | None = None) -> DataSet:
+    if shards.are_in(place):
+        return shards.load(place, size=pixels or PHOTOGRAPH, shape=shape)
+    return folder.load(place, size=pixels or PHOTOGRAPH if shape is None else shape[1])
+
+
+# The names that --data takes; each loads from --data-dir.
+NAMED: dict[str, Callable[[str | None], DataSet]] = {
+    "phc": lambda where: phc.load(where) if where else phc.load(),
+    "cifar10": lambda where: cifar.load(where or ".", "cifar10"),
+    "cifar100": lambda where: cifar.load(where or ".", "cifar100"),
+    "cifar10-lt10": lambda where: long_tailed(cifar.load(where or ".", "cifar10"), 10),
+    "cifar10-lt100": lambda where: long_tailed(cifar.load(where or ".", "cifar10"), 100),
+    "cifar100-lt10": lambda where: long_tailed(cifar.load(where or ".", "cifar100"), 10),
+    "cifar100-lt100": lambda where: long_tailed(cifar.load(where or ".", "cifar100"), 100),
+    "mnist": lambda where: idx.load(where, "mnist"),
+    "fashion-mnist": lambda where: idx.load(where, "fashion-mnist"),
+    "imagenet": lambda where: _imagenet(Path(where or ".")),
+}
+
+
+def load(
+    data: str,
+    data_dir: str | None = None,
+    label_column: str | None = None,
+    of_table: Table | None = None,
+    label_files: Sequence[str] = (),
+    progress: Progress | None = None,
+    pixels: int | None = None,
+    shape: tuple[int, int, int] | None = None,
+) -> DataSet:
+    """The data set of this name, its files in `data_dir`, or the one at this path: a folder of images or of tar shards,
+    or a .npz, .npy, .csv or .parquet file.
+
+    `label_column` and `of_table` say how to read a table. `label_files` name the classes of a folder's files, and
+    `pixels` is their side; reading a folder, which may take a while, tells its progress. Images of shards, and
+    ImageNet's, become `shape`, where given: (channels, height, width).
+    """
+    path = Path(data) if data_dir is None else Path(data_dir, data)
+    if label_files and (data in NAMED or not path.is_dir()):
+        raise UserError(f"--labels {label_files[0]} names the classes of files in a folder; --data {data} is no folder")
+    if data in NAMED:
+        return _imagenet(Path(data_dir or "."), pixels, shape) if data == "imagenet" else NAMED[data](data_dir)
+    if path.is_dir():
+        if shards.are_in(path):
+            return shards.load(path, size=pixels, shape=shape)
+        return folder.load(path, pixels, label_files, progress=progress)
+    if path.suffix == ".npz" and path.is_file():
+        return array_files.load_npz(path)
+    if path.suffix == ".npy" and path.is_file():
+        return array_files.load_npy(path)
+    if path.suffix.lower() in TABLE_FILES and path.is_file():
+        return table.load(path, label_column, of_table or Table())
+    if path.is_file():
+        if path.suffix.lower() in OTHER_TABLES:
+            raise UserError(f"{path}: tables are read from .csv and .parquet files; save it as one of these")
+        raise UserError(f"{path} is a single file of no known kind: give the folder of pictures that it lies in")
+    raise UserError(
+        f"there is no data set {data!r}, nor a folder, .npz, .npy, .csv or .parquet file of that name."
+        f"{closest(data, NAMED)}"
+    )

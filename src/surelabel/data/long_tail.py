@@ -1,0 +1,68 @@
+"""Long-tailed versions of a balanced data set: some classes are frequent, others rare. The test set stays balanced."""
+
+from collections.abc import Iterable
+from typing import TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surelabel.data.part import part_of
+from surelabel.data.source import DataSet
+from surelabel.utils.errors import UserError
+from surelabel.utils.rng import generator
+
+# A class with more training samples than MANY is frequent, one with fewer than FEW is rare.
+MANY, FEW = 100, 10
+GROUPS = ("many", "medium", "few")
+
+
+class GroupFigures(TypedDict):
+    """A group of classes: how many, their test samples, and the share of these classified rightly."""
+
+    classes: int
+    count: int
+    accuracy: float | None
+
+
+def class_sizes(largest: int, alpha: float, classes: int) -> list[int]:
+    """⌊largest · α^(-i / (K - 1))⌋ for class i of K: the first class is α times as large as the last."""
+    return [int(largest * alpha ** (-number / (classes - 1))) for number in range(classes)]
+
+
+def long_tailed(data: DataSet, alpha: int) -> DataSet:
+    """The data set with class i of its training part cut to `class_sizes`, by a draw that is the same in every run."""
+    labels = data.train.labels
+    present = np.bincount(labels, minlength=len(data.classes))
+    sizes = class_sizes(int(present.max()), alpha, len(data.classes))
+    if (present < sizes).any():
+        name = data.classes[int(np.argmax(present < sizes))]
+        raise UserError(f"{data.name} cannot be made long-tailed: class {name} has too few images. Is a file missing?")
+    random = generator(0, "long tail")
+    kept = [random.permutation(np.flatnonzero(labels == number))[:size] for number, size in enumerate(sizes)]
+    part = part_of(data.train, np.sort(np.concatenate(kept)))
+    return DataSet(f"{data.name}-lt{alpha}", part, data.test, data.offset, data.scale)
+
+
+def group_names(counts: Iterable[int]) -> list[str]:
+    """For each class, by its number of training samples: many (above 100), medium, or few (below 10)."""
+    return ["many" if count > MANY else "few" if count < FEW else "medium" for count in counts]
+
+
+def by_group(
+    pool: NDArray[np.int64], classes: int, right: NDArray[np.bool_], labels: NDArray[np.int64]
+) -> dict[str, GroupFigures]:
+    """The accuracy on frequent, middling and rare classes; none where all classes are of one group.
+
+    pool [n]: the classes of the training samples, all known; right [N]: which test samples were classified rightly;
+    labels [N]: their classes.
+    """
+    named = np.array(group_names(np.bincount(pool, minlength=classes))) if (pool >= 0).all() else np.array([])
+    groups = [name for name in GROUPS if (named == name).any()]
+    if len(groups) < 2:
+        return {}
+    found = {}
+    for name in groups:
+        inside = (named == name)[labels]
+        accuracy = float(right[inside].mean()) if inside.any() else None
+        found[name] = GroupFigures(classes=int((named == name).sum()), count=int(inside.sum()), accuracy=accuracy)
+    return found

@@ -1,0 +1,1 @@
+"""Tar shards, for sets larger than the memory."""

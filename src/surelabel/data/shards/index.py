@@ -1,0 +1,212 @@
+"""The index of a folder of tar shards: of each sample its shard, place, size and class, kept in a file and mapped.
+
+The file is made once, beside the shards, or in the cache folder where that is read-only. It is made anew when a
+shard's name, size or date has changed.
+"""
+
+import json
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surelabel.data.images.cache import writable_cache
+from surelabel.data.labels import MOST_UNNAMED_CLASSES
+from surelabel.data.shards.samples import MOST_IMAGE_BYTES, ShardSamples, read_samples
+from surelabel.data.source import UNLABELLED
+from surelabel.utils import cpu as cores
+from surelabel.utils.errors import UserError
+from surelabel.utils.files import atomic_write
+
+NAME = ".surelabel-index"
+FORM = b"surelabel shard index 2\n"  # a change of `read_samples` needs a new number
+COLUMNS = 4  # shard, offset, size, class
+CLASSES = "classes.json"
+MOST_HEAD_BYTES = 2**28
+PART = 2**16
+
+
+@dataclass(frozen=True)
+class Head:
+    """What an index says before its rows."""
+
+    files: list[list[Any]]  # name, size, date of each shard and of classes.json
+    classes: list[str]
+    counts: dict[str, int]  # samples of each part, whose rows follow one another
+    height: int  # of the most frequent form
+    width: int
+    alike: int  # how many images have it
+    grey: bool  # all of them
+    skipped: dict[str, list[list[str]]]  # of each part: member, reason
+    checksum: str = ""  # of the rows
+
+
+@dataclass(frozen=True)
+class ShardIndex:
+    """The head, and the rows [4, N], mapped from the file."""
+
+    head: Head
+    rows: NDArray[np.int64]
+
+
+def read_index(folder: Path, parts: dict[str, list[Path]]) -> ShardIndex:
+    """The index of these shards, train and perhaps test; made first if there is none that fits."""
+    files = _files(folder, parts)
+    places = [folder / NAME]
+    if (cache := writable_cache()) is not None:
+        key = blake2b(str(folder.resolve()).encode(), digest_size=16).hexdigest()
+        places.append(cache / "shards" / f"{key}.index")
+    for place in places:
+        if (found := _stored(place, files, set(parts))) is not None:
+            return found
+    head, rows = _made(folder, parts, files)
+    for place in places:
+        try:
+            _write(place, head, rows)
+        except UserError:
+            if place == places[-1]:
+                raise
+            continue
+        if (found := _stored(place, files, set(parts))) is not None:
+            return found
+    raise UserError(f"the shards in {folder} change while they are read: wait until they are complete")
+
+
+def _files(folder: Path, parts: dict[str, list[Path]]) -> list[list[Any]]:
+    shards = [path for paths in parts.values() for path in paths]
+    named = [*shards, folder / CLASSES] if (folder / CLASSES).exists() else shards
+    try:
+        return [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in named]
+    except OSError as error:
+        raise UserError(f"cannot read {error.filename}: {error.strerror}") from error
+
+
+def _stored(place: Path, files: list[list[Any]], parts: set[str]) -> ShardIndex | None:
+    """The index in this file, if it is whole and of these shards; whatever else is there is made anew."""
+    try:
+        with place.open("rb") as file:
+            if file.readline(len(FORM)) != FORM:
+                return None
+            head = Head(**json.loads(file.readline(MOST_HEAD_BYTES)))
+            start = _aligned(file.tell())
+        if head.files != files:
+            return None
+        shape = (COLUMNS, sum(head.counts.values()))
+        rows = np.asarray(np.memmap(place, np.int64, "r", start, shape))
+        whole = head.counts.keys() == head.skipped.keys() == parts and _checksum(rows) == head.checksum
+        return ShardIndex(head, rows) if whole and _sound(head, rows) else None
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError, OverflowError):
+        return None
+
+
+def _sound(head: Head, rows: NDArray[np.int64]) -> bool:
+    """Whether nothing in it leads astray, as what somebody else has written might."""
+    least, most = rows.min(axis=1).tolist(), rows.max(axis=1).tolist()
+    ranges = [len(head.files) - 1, max(size for _, size, _ in head.files), MOST_IMAGE_BYTES, len(head.classes) - 1]
+    pairs = [pair for listed in head.skipped.values() for pair in listed]
+    texts = [*head.classes, *(text for name, why in pairs for text in (name, why))]
+    numbers = (head.height, head.width, head.alike, *head.counts.values())
+    return (
+        all(low >= floor for low, floor in zip(least, (0, 0, 1, UNLABELLED), strict=True))
+        and all(high <= limit for high, limit in zip(most, ranges, strict=True))
+        and all(isinstance(text, str) for text in texts)
+        and all(type(number) is int and number > 0 for number in numbers)
+    )
+
+
+def _write(place: Path, head: Head, rows: NDArray[np.int64]) -> None:
+    with atomic_write(place, "wb") as file:
+        file.write(FORM + json.dumps(asdict(head)).encode() + b"\n")
+        file.write(bytes(_aligned(file.tell()) - file.tell()))
+        rows.tofile(file)
+
+
+def _aligned(position: int) -> int:
+    return -(-position // 64) * 64
+
+
+def _checksum(rows: NDArray[np.int64]) -> str:
+    held = blake2b(digest_size=16)
+    for column in rows:
+        for start in range(0, len(column), PART):
+            held.update(column[start : start + PART])
+    return held.hexdigest()
+
+
+def _made(folder: Path, parts: dict[str, list[Path]], files: list[list[Any]]) -> tuple[Head, NDArray[np.int64]]:
+    shards = [path for paths in parts.values() for path in paths]
+    with ThreadPoolExecutor(cores.available()) as pool:
+        found = list(pool.map(read_samples, shards))
+    of_shard = dict(zip(shards, found, strict=True))
+    samples = {part: [of_shard[path] for path in paths] for part, paths in parts.items()}
+    skipped = {
+        part: [[f"{path.name}/{name}", why] for path in paths for name, why in of_shard[path].skipped.items()]
+        for part, paths in parts.items()
+    }
+    counts = {part: sum(len(one.offsets) for one in ones) for part, ones in samples.items()}
+    for part, count in counts.items():
+        if not count:
+            reasons = "; ".join(f"{name}: {why}" for name, why in skipped[part][:5]) or "none"
+            raise UserError(
+                f"{folder}: not one image of the {part} shards can be read "
+                f"({len(skipped[part])} members skipped: {reasons})"
+            )
+    classes = _classes(folder, samples["train"])
+    number = _numbers(of_shard, classes)
+    rows = np.concatenate([_rows(shard, one, number) for shard, one in enumerate(found)], axis=1)
+    forms: Counter[tuple[int, int]] = sum((one.forms for one in found), Counter())
+    (height, width), alike = forms.most_common(1)[0]
+    grey = all(one.grey for one in found)
+    return Head(files, classes, counts, height, width, alike, grey, skipped, _checksum(rows)), rows
+
+
+def _rows(shard: int, found: ShardSamples, number: dict[Any, int]) -> NDArray[np.int64]:
+    labels = [number[label] for label in found.labels]
+    return np.array([[shard] * len(labels), found.offsets, found.sizes, labels], dtype=np.int64).reshape(COLUMNS, -1)
+
+
+def _classes(folder: Path, train: list[ShardSamples]) -> list[str]:
+    """The names in classes.json; else of the training samples: their sorted names, or all numbers up to the largest."""
+    if (folder / CLASSES).exists():
+        return _named(folder / CLASSES)
+    labels = {label for one in train for label in one.labels if label is not None}
+    numbers = [label for label in labels if isinstance(label, int)]
+    if len(numbers) < len(labels):
+        return sorted(label for label in labels if isinstance(label, str))
+    if max(numbers, default=0) >= MOST_UNNAMED_CLASSES:
+        raise UserError(f"{folder}: the label {max(numbers)} is too large for a class number: number classes from 0")
+    return [str(label) for label in range(max(numbers, default=-1) + 1)]
+
+
+def _named(path: Path) -> list[str]:
+    try:
+        names = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} cannot be read as JSON: {error}") from error
+    fine = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
+    if not fine or len(set(names)) < len(names):
+        raise UserError(f"{path} must be a list of the classes' names, which differ and are not empty")
+    return [str(name) for name in names]
+
+
+def _numbers(found: dict[Path, ShardSamples], classes: list[str]) -> dict[Any, int]:
+    """The number of each label as written: a class's name, or its number; None for unlabelled."""
+    written = {label: path for path, one in found.items() for label in dict.fromkeys(one.labels) if label is not None}
+    kinds = {type(label): f"{label!r} in {path.name}" for label, path in written.items()}
+    if len(kinds) > 1:
+        raise UserError(
+            f"{next(iter(found)).parent}: some samples name their class and others number it "
+            f"({' but '.join(kinds.values())}): write all in one way"
+        )
+    numbers: dict[Any, int] = {name: index for index, name in enumerate(classes)}
+    numbers |= {index: index for index in range(len(classes))}
+    for label, path in written.items():
+        if label not in numbers:
+            allowed = f"one of {', '.join(classes[:10])}" if isinstance(label, str) else f"0 to {len(classes) - 1}"
+            raise UserError(f"{path}: a sample has the class {label!r}, not {allowed}")
+    return {None: UNLABELLED} | numbers

@@ -1,0 +1,187 @@
+"""The samples of one tar shard: which members are images, where they lie, and what class each has."""
+
+import io
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from PIL import UnidentifiedImageError
+
+from surelabel.data.images.decode import read_header
+from surelabel.data.images.formats import SUFFIXES, visible
+from surelabel.data.images.layout import UNLABELLED_FOLDERS
+from surelabel.data.shards.tar import Member, read_members
+from surelabel.data.source import UNLABELLED
+from surelabel.utils.errors import UserError
+
+MOST_LABEL_BYTES = 2**16
+MOST_IMAGE_BYTES = 2**28
+JSON_KEYS = ("label", "class")
+
+Label = int | str | None
+
+
+@dataclass
+class ShardSamples:
+    """The usable images of a shard in the order of their bytes, and what was left out, each with the reason."""
+
+    offsets: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    labels: list[Label] = field(default_factory=list)
+    forms: Counter[tuple[int, int]] = field(default_factory=Counter)  # (height, width)
+    grey: bool = True
+    skipped: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class _Parts:
+    """The members that share a key: all of a name up to the first dot behind its folders."""
+
+    image: Member | None = None
+    others: dict[str, Member] = field(default_factory=dict)  # by suffix
+
+
+def read_samples(path: Path) -> ShardSamples:
+    """Scan the headers of a shard and of its images; no pixel is decoded."""
+    found = ShardSamples()
+    parts: dict[str, _Parts] = {}
+    for member in read_members(path):
+        _sort(member, parts, found.skipped, path)
+    with path.open("rb", buffering=0) as file:
+        for key, part in parts.items():
+            if part.image is not None:
+                _take(file, key, part, found, path)
+            else:
+                # Beside an image, members of other kinds are its company; alone, one is told of.
+                found.skipped |= {f"{key}{suffix}": _alone(suffix) for suffix in part.others}
+    return found
+
+
+def _alone(suffix: str) -> str:
+    if PurePosixPath(f"name{suffix}").suffix in SUFFIXES:
+        return f"all after the first dot ({suffix}) is taken for the suffix: leave one dot in the name"
+    return "no image has this name"
+
+
+def _sort(member: Member, parts: dict[str, _Parts], skipped: dict[str, str], path: Path) -> None:
+    """Put a member to those of its key, or say why it is of no use. Folders and hidden files are passed over."""
+    where = PurePosixPath(member.name)
+    shown = member.name.encode("utf-8", "backslashreplace").decode()
+    if member.kind == "folder":
+        return
+    if shown != member.name:
+        skipped[shown] = "the name of the file is not UTF-8"
+    elif where.is_absolute() or ".." in where.parts or not where.name:
+        skipped[shown] = "the name leads out of the archive"
+    elif not all(map(visible, where.parts)):
+        return
+    elif member.kind != "file":
+        skipped[shown] = "a link" if member.kind == "link" else "neither a file nor a folder"
+    else:
+        stem, dot, rest = where.name.partition(".")
+        suffix = f"{dot}{rest}".lower()
+        key = str(where.with_name(stem))
+        part = parts.setdefault(key, _Parts())
+        if suffix in part.others or (suffix in SUFFIXES and part.image is not None):
+            what = "image" if suffix in SUFFIXES else suffix or "file"
+            raise UserError(f"{path} holds more than one {what} of the name {key}: keep one")
+        if suffix in SUFFIXES:
+            part.image = member
+        else:
+            part.others[suffix] = member
+
+
+def _take(file: IO[bytes], key: str, part: _Parts, found: ShardSamples, path: Path) -> None:
+    image = part.image
+    assert image is not None
+    label = _label(file, image, part, f"{path}, {key}")
+    try:
+        refuse_too_large(image.size)
+        header = read_header(io.BufferedReader(_Window(file, image.offset, image.size)))
+    except UnidentifiedImageError:
+        found.skipped[image.name] = "not an image of a known format"
+        return
+    except Exception as error:  # hostile headers make Pillow raise nearly anything
+        found.skipped[image.name] = str(error) or type(error).__name__
+        return
+    found.offsets.append(image.offset)
+    found.sizes.append(image.size)
+    found.labels.append(label)
+    found.forms[header.height, header.width] += 1
+    found.grey &= header.grey
+
+
+def refuse_too_large(size: int) -> None:
+    if size > MOST_IMAGE_BYTES:
+        raise ValueError(f"{size:,} bytes are more than {MOST_IMAGE_BYTES:,}")
+
+
+def _label(file: IO[bytes], image: Member, part: _Parts, where: str) -> Label:
+    """From KEY.cls, else from KEY.json, else the first folder of the image's name."""
+    readers: dict[str, Callable[[str, str], Label]] = {".cls": _from_text, ".json": _from_json}
+    for suffix, read in readers.items():
+        if suffix not in part.others:
+            continue
+        member = part.others[suffix]
+        if member.size > MOST_LABEL_BYTES:
+            raise UserError(f"{where}{suffix} has {member.size:,} bytes, too many for a label")
+        file.seek(member.offset)
+        try:
+            label = read(file.read(member.size).decode("utf-8"), f"{where}{suffix}")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{where}{suffix} is not UTF-8: {error}") from error
+        if label is not None:
+            return None if label in (UNLABELLED, str(UNLABELLED)) else label
+    folders = PurePosixPath(image.name).parts[:-1]
+    return folders[0] if folders and folders[0] not in UNLABELLED_FOLDERS else None
+
+
+def _from_text(text: str, where: str) -> Label:
+    text = text.strip()
+    if not text:
+        raise UserError(f"{where} holds an empty class: write its name or number, or leave the file out")
+    number = text.removeprefix("-")
+    return int(text) if number.isascii() and number.isdigit() and len(number) < 10 else text
+
+
+def _from_json(text: str, where: str) -> Label:
+    try:
+        read = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{where} is no JSON: {error}") from error
+    for key in JSON_KEYS:
+        label = read.get(key) if isinstance(read, dict) else None
+        if isinstance(label, bool | float | list | dict) or label == "":
+            raise UserError(f"{where}: its {key} is {label!r}; write a class's name or number")
+        if isinstance(label, int | str):
+            return label
+    return None
+
+
+class _Window(io.RawIOBase):
+    """A part of a file, as a file: only what is asked for is read."""
+
+    def __init__(self, file: IO[bytes], offset: int, size: int) -> None:
+        self._file, self._offset, self._size, self._place = file, offset, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
+        self._place = place + {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
+        return self._place
+
+    def readinto(self, buffer: Any) -> int:
+        room = memoryview(buffer)
+        count = max(0, min(len(room), self._size - self._place))
+        self._file.seek(self._offset + self._place)
+        content = self._file.read(count)
+        room[: len(content)] = content
+        self._place += len(content)
+        return len(content)

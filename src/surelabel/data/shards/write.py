@@ -1,0 +1,175 @@
+"""Tar shards out of an image folder: shuffled, of one size, with every image decoded once on the way in."""
+
+import io
+import json
+import tarfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from surelabel.data.images.decode import decode, read_header
+from surelabel.data.images.folder import FilesSkipped, refuse_unknown
+from surelabel.data.images.layout import FolderLayout, read_layout
+from surelabel.data.images.map_files import attempt
+from surelabel.data.shards.index import CLASSES, read_index
+from surelabel.data.shards.samples import refuse_too_large
+from surelabel.data.shards.source import UNFINISHED, find_parts
+from surelabel.utils.errors import UserError
+from surelabel.utils.files import atomic_write
+from surelabel.utils.rng import generator
+
+BLOCK = 512
+# What is held in memory of a shard at once: so many files, or fewer large ones.
+HELD_FILES, HELD_BYTES = 100, 2**26
+GROUP = 4  # files that a thread takes on together
+
+Skipped = dict[str, dict[str, str]]  # of each shard, the files left out with the reasons
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A shard to be made: its name, its files, and the number of the first."""
+
+    name: str
+    files: list[str]
+    first: int
+
+
+def make_shards(
+    folder: Path, out: Path, size_mb: int, seed: int, progress: Callable[[int, int], None]
+) -> tuple[dict[str, int], FilesSkipped]:
+    """Write the images of a folder, shuffled, into shards of about this size; `docs/data.md` has the layouts.
+
+    A shard appears whole or not at all, and the same call goes on after an interruption. `progress` is told how many
+    files of how many are done. Returns the number of images of each part, and the files left out with the reasons.
+    """
+    if size_mb < 1:
+        raise UserError(f"--size-mb must be at least 1, not {size_mb}")
+    if out.resolve().is_relative_to(folder.resolve()):
+        raise UserError(f"{out} lies in {folder}, whose images it would be one of: choose another place for the shards")
+    layout = read_layout(folder)
+    refuse_unknown(layout, layout.classes)
+    plan = list(_plan(folder, layout, size_mb, seed))
+    digest = _digest(folder, plan, layout)
+    skipped = _begun(out, digest)
+    total = sum(len(shard.files) for shard in plan)
+    ready = 0
+    _note(out, digest, skipped)
+    with atomic_write(out / CLASSES) as file:
+        json.dump(list(layout.classes), file)
+    for shard in plan:
+        if shard.name not in skipped:
+            skipped[shard.name] = _write_shard(folder, out, shard, layout)
+            _note(out, digest, skipped)
+        ready += len(shard.files)
+        progress(ready, total)
+    left_out = {name: why for of_shard in skipped.values() for name, why in of_shard.items()}
+    counts = read_index(out, find_parts(out)).head.counts
+    if sum(counts.values()) + len(left_out) != total:
+        raise UserError(f"{out} has {sum(counts.values())} of {total - len(left_out)} images: remove it and try again")
+    (out / UNFINISHED).unlink()
+    return counts, tuple(sorted(left_out.items()))
+
+
+def _plan(folder: Path, layout: FolderLayout, size_mb: int, seed: int) -> Iterator[Shard]:
+    for part, files in layout.parts.items():
+        order = [files[index] for index in generator(seed, f"shards of {part}").permutation(len(files))]
+        number, first, size = 0, 0, 0
+        for place, file in enumerate(order):
+            # The image and its class, each with a header, in whole blocks.
+            size += -(-_state(folder / file)[0] // BLOCK) * BLOCK + 3 * BLOCK
+            if size >= size_mb * 2**20 or place + 1 == len(order):
+                yield Shard(f"{part}-{number:06}.tar", order[first : place + 1], first)
+                number, first, size = number + 1, place + 1, 0
+
+
+def _digest(folder: Path, plan: list[Shard], layout: FolderLayout) -> str:
+    """Of all that the shards depend on."""
+    held = blake2b(digest_size=16)
+    for shard in plan:
+        for file in shard.files:
+            held.update(json.dumps([shard.name, file, layout.class_of.get(file), *_state(folder / file)]).encode())
+    return held.hexdigest()
+
+
+def _state(path: Path) -> tuple[int, int]:
+    """The size and date of a file; zeros for a link to nowhere, which will be left out with its reason."""
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_size, found.st_mtime_ns
+
+
+def _begun(out: Path, plan: str) -> Skipped:
+    """What an interrupted call has done: of each finished shard, the files that were left out."""
+    if not (out / UNFINISHED).exists():
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise UserError(f"{out} exists already: choose another place for the shards, or remove it")
+        return {}
+    for half in out.glob(".*.tar.*"):  # which a killed call was writing
+        half.unlink()
+    try:
+        done = json.loads((out / UNFINISHED).read_text(encoding="utf-8"))
+        same = done["plan"] == plan
+        shards = {str(name): {str(file): str(why) for file, why in of.items()} for name, of in done["skipped"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UserError(f"cannot read {out / UNFINISHED} ({error!r}): remove {out}, and begin anew") from error
+    if not same:
+        raise UserError(f"{out} holds unfinished shards of other images, or of another size: choose another place")
+    return {name: of for name, of in shards.items() if (out / name).exists()}
+
+
+def _note(out: Path, plan: str, skipped: Skipped) -> None:
+    with atomic_write(out / UNFINISHED) as file:
+        json.dump({"plan": plan, "skipped": skipped}, file)
+
+
+def _write_shard(folder: Path, out: Path, shard: Shard, layout: FolderLayout) -> dict[str, str]:
+    numbers = {name: number for number, name in enumerate(layout.classes)}
+    keys = {name: key for key, name in enumerate(shard.files, shard.first)}
+    skipped: dict[str, str] = {}
+    with atomic_write(out / shard.name, "wb") as file, _opened(file) as tar:
+        for files in _few(folder, shard.files):
+            contents, left_out = attempt(lambda _, path: _decodable(path), folder, files, group=GROUP)
+            skipped |= left_out
+            for name, content in contents.items():
+                _add(tar, f"{keys[name]:09}{PurePosixPath(name).suffix.lower()}", content)
+                if name in layout.class_of:
+                    _add(tar, f"{keys[name]:09}.cls", str(numbers[layout.class_of[name]]).encode())
+    return skipped
+
+
+def _few(folder: Path, files: list[str]) -> Iterator[list[str]]:
+    """The files in order, as many at a time as may be held in memory."""
+    few: list[str] = []
+    size = 0
+    for file in files:
+        few.append(file)
+        size += _state(folder / file)[0]
+        if len(few) == HELD_FILES or size >= HELD_BYTES:
+            yield few
+            few, size = [], 0
+    if few:
+        yield few
+
+
+def _opened(file: IO[bytes]) -> tarfile.TarFile:
+    return tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT)
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    tar.addfile(member, io.BytesIO(content))
+
+
+def _decodable(path: Path) -> bytes:
+    """The content of an image file; raises where not all of its pixels can be decoded."""
+    refuse_too_large(path.stat().st_size)
+    content = path.read_bytes()
+    header = read_header(io.BytesIO(content))
+    decode(io.BytesIO(content), header.height, header.width, header.grey)
+    return content

@@ -1,0 +1,1 @@
+"""Rows of .csv and .parquet files."""

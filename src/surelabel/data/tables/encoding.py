@@ -1,0 +1,235 @@
+"""How the columns of a table become numbers: learnt on the training table, kept, and applied to any other."""
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surelabel.data.tables.columns import Column, Columns, as_texts, in_row, numeric
+from surelabel.utils.errors import UserError
+
+# More values of a column than this are not told apart: the rarer ones become one.
+MOST_LEVELS = 64
+# In fewer rows than this, values that all differ prove nothing.
+FEW_ROWS = 10
+# What is meant as a number and is none: 12,5 or 1,065, <0.1, 5 %.
+NEARLY_NUMBER = re.compile(r"[<>≤≥~]? ?[-+]?\d+(,\d{3})*([.,]\d+)?([eE][-+]?\d+)? ?%?")
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A column of numbers, standardised; a missing one becomes the median, and is told by a column of its own.
+
+    Without missing values in training there is no such column: the network could not have learnt what it means.
+    """
+
+    name: str
+    median: float
+    mean: float
+    deviation: float
+    tells_missing: bool
+
+    @property
+    def width(self) -> int:
+        return 1 + self.tells_missing
+
+    def encode(self, values: Column) -> NDArray[np.float32]:
+        """values [N] -> [N, 1], or [N, 2] with the column that tells of missing values."""
+        if not numeric(values):
+            values = _numbers(values, self.name)
+        _refuse_infinite(self.name, values, np.arange(len(values)))
+        missing = np.isnan(values)
+        standard = (np.where(missing, self.median, values) - self.mean) / self.deviation
+        return np.stack([standard, missing][: self.width], axis=1).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A column of texts: one column for each level, and a last one for any other value and for none."""
+
+    name: str
+    levels: tuple[str, ...]  # sorted
+
+    @property
+    def width(self) -> int:
+        return len(self.levels) + 1
+
+    def encode(self, values: Column) -> NDArray[np.float32]:
+        """values [N] -> [N, levels + 1], 1 where a row has that level and 0 elsewhere."""
+        number = {level: place for place, level in enumerate(self.levels)}
+        places = np.array([number.get(text, len(number)) for text in as_texts(values)], dtype=np.int64)
+        return np.eye(self.width, dtype=np.float32)[places]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What each column of a table becomes, in order. `groups` tells which encoded columns come from the same one."""
+
+    columns: tuple[Numeric | Categorical, ...]
+
+    @cached_property
+    def groups(self) -> NDArray[np.int64]:
+        """The number of the original column that each encoded column comes from [d]."""
+        return np.repeat(np.arange(len(self.columns)), [column.width for column in self.columns])
+
+    @cached_property
+    def standardised(self) -> NDArray[np.bool_]:
+        """Which encoded columns are numbers in units of their deviation [d]."""
+        kinds = [[isinstance(column, Numeric), *[False] * (column.width - 1)] for column in self.columns]
+        return np.concatenate(kinds)
+
+    @property
+    def names(self) -> dict[str, list[str]]:
+        """The names of the columns of each kind."""
+        kinds = {"numbers": Numeric, "categories": Categorical}
+        return {kind: [one.name for one in self.columns if isinstance(one, of)] for kind, of in kinds.items()}
+
+    @property
+    def texts(self) -> frozenset[str]:
+        """The columns to be read as texts, whatever they look like."""
+        return frozenset(self.names["categories"])
+
+    def encode(self, columns: Columns) -> NDArray[np.float32]:
+        """A table in which every column that was learnt is there, in any order -> [N, d]."""
+        absent = [column.name for column in self.columns if column.name not in columns]
+        if absent:
+            raise UserError(
+                f"the table lacks {'the columns' if len(absent) > 1 else 'the column'} "
+                f"{', '.join(map(repr, absent[:10]))}, which the network was trained on; it has "
+                f"{', '.join(map(repr, list(columns)[:20])) or 'none'}"
+            )
+        return np.concatenate([column.encode(columns[column.name]) for column in self.columns], axis=1)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"columns": [{"kind": type(column).__name__.lower()} | asdict(column) for column in self.columns]}
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> "Encoding":
+        """What `as_json` wrote."""
+        kinds: dict[str, Callable[..., Numeric | Categorical]] = {"numeric": Numeric, "categorical": Categorical}
+        columns = []
+        for entry in stored["columns"]:
+            values: dict[str, Any] = {key: value for key, value in entry.items() if key != "kind"}
+            if "levels" in values:
+                values["levels"] = tuple(values["levels"])
+            columns.append(kinds[entry["kind"]](**values))
+        return cls(tuple(columns))
+
+
+def learn(
+    columns: Columns, categorical: Collection[str] = (), rows: NDArray[np.int64] | None = None
+) -> tuple[Encoding, tuple[str, ...]]:
+    """How to encode this training table, and what was left out of it, in words.
+
+    Numbers are numeric unless their column is named in `categorical`; texts are categorical. `rows` are the places of
+    its rows in the file [N], from 0, for errors, where the table is a part of it.
+    """
+    if rows is None:
+        rows = np.arange(max(map(len, columns.values()), default=0))
+    unknown = [name for name in categorical if name not in columns]
+    if unknown:
+        raise UserError(
+            f"there is no column {unknown[0]!r} to be categorical; the table has {', '.join(map(repr, columns))}"
+        )
+    learnt: list[Numeric | Categorical] = []
+    notes: list[str] = []
+    for name, values in columns.items():
+        declared = name in categorical
+        found: Numeric | Categorical | str
+        if numeric(values) and not declared:
+            found = _learn_numeric(name, np.asarray(values, dtype=np.float64), rows)
+        else:
+            found = _learn_categorical(name, as_texts(values), declared, notes)
+        if isinstance(found, str):
+            notes.append(f"column {name!r} is left out: {found}")
+        else:
+            learnt.append(found)
+    if not learnt:
+        raise UserError(f"the table has no column to learn from. {' '.join(f'{note}.' for note in notes)}".strip())
+    return Encoding(tuple(learnt)), tuple(notes)
+
+
+def _learn_numeric(name: str, values: NDArray[np.float64], rows: NDArray[np.int64]) -> Numeric | str:
+    _refuse_infinite(name, values, rows)
+    missing = np.isnan(values)
+    known = values[~missing]
+    if not len(known):
+        return "it has no values"
+    if (known == known[0]).all() and not missing.any():
+        return f"it is {known[0]:g} everywhere"
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, deviation = float(known.mean()), float(known.std()) or 1.0
+    if not np.isfinite([mean, deviation]).all():
+        largest = np.nanargmax(np.abs(values))
+        raise UserError(
+            f"column {name!r} is {values[largest]:g} {in_row(int(rows[largest]))}, too large to compute with: if it "
+            "means a missing value, leave the cell empty"
+        )
+    return Numeric(name, float(np.median(known)), mean, deviation, bool(missing.any()))
+
+
+def _refuse_infinite(name: str, values: Column, rows: NDArray[np.int64]) -> None:
+    infinite = np.isinf(values)
+    if infinite.any():
+        row = int(rows[np.argmax(infinite)])
+        raise UserError(f"column {name!r} is infinite {in_row(row)}: mend that, or leave the cell empty")
+
+
+def _learn_categorical(name: str, texts: NDArray[np.object_], declared: bool, notes: list[str]) -> Categorical | str:
+    levels, counts = np.unique(texts[texts != ""], return_counts=True)
+    if not len(levels):
+        return "it has no values"
+    if len(levels) == 1 and counts[0] == len(texts):
+        return f"it is {levels[0]!r} everywhere"
+    if not declared and counts.max() == 1 and len(levels) > FEW_ROWS:
+        return "no two of its texts are the same, so it names rows and cannot tell classes"
+    if len(levels) > MOST_LEVELS:
+        notes.append(
+            f"column {name!r} has {len(levels)} different texts: the {MOST_LEVELS} most frequent are told apart, the "
+            "others are one"
+        )
+        levels = np.sort(levels[np.argsort(-counts, kind="stable")[:MOST_LEVELS]])
+    return Categorical(name, tuple(levels.tolist()))
+
+
+def refuse_broken_numbers(columns: Columns, categories: Collection[str], remedy: str) -> None:
+    """Numbers with a few words among them would become categories, and their order would be lost.
+
+    Columns that are declared or stored as `categories` may hold what they like.
+    """
+    for name, texts in columns.items():
+        if numeric(texts) or name in categories:
+            continue
+        filled = np.flatnonzero(texts != "")
+        broken = [row for row in filled if not _is_number(texts[row])]
+        meant = len(filled) - len(broken) + sum(bool(NEARLY_NUMBER.fullmatch(texts[row])) for row in broken)
+        if broken and 2 * meant > len(filled):
+            raise UserError(
+                f"column {name!r} seems to hold numbers, but is {texts[broken[0]]!r} {in_row(int(broken[0]))} "
+                f"({len(broken)} such cells of {len(filled)}): {remedy}"
+            )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _numbers(texts: Column, name: str) -> NDArray[np.float64]:
+    """Texts that stand for the numbers of a column that was numeric in training."""
+    numbers = np.full(len(texts), np.nan)
+    for row, text in enumerate(texts):
+        try:
+            numbers[row] = float(text or "nan")
+        except ValueError:
+            raise UserError(
+                f"column {name!r} was numbers in training, but is {text!r} {in_row(row)}: mend it, or leave it empty"
+            ) from None
+    return numbers

@@ -1,0 +1,142 @@
+"""Tables in CSV and Parquet files, read by pyarrow."""
+
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surelabel.data.images.separators import refuse_other_separators
+from surelabel.data.tables.columns import MISSING, Column, Columns, column
+from surelabel.utils.errors import UserError, extra
+
+BLOCK = 2**20  # bytes that pyarrow reads at once
+NUMBER = 32  # bytes that a number takes, with the comma, when it is written out
+
+
+@dataclass(frozen=True)
+class Read:
+    """The columns of a file, which of them it stores as categories, and what could not be read of it, in words."""
+
+    columns: Columns
+    categories: frozenset[str]
+    notes: tuple[str, ...]
+
+
+def read_table(path: Path, as_written: Callable[[str], bool]) -> Read:
+    """What a file holds.
+
+    In a CSV file, a column is numbers if every cell is one or is missing; those whose name is `as_written` stay texts.
+    """
+    with extra("tables", f"the table {path}"):
+        from pyarrow import types
+    if not path.is_file():
+        raise UserError(f"there is no file {path}")
+    table = _csv(path) if path.suffix.lower() == ".csv" else _parquet(path)
+    if not table.num_rows:
+        raise UserError(f"{path} has no rows" + (" below its header" if path.suffix.lower() == ".csv" else ""))
+    columns: Columns = {}
+    notes: list[str] = []
+    index = _index(table)
+    for name in table.column_names:
+        if name in index and not as_written(name):
+            notes.append(f"column {name!r} is left out: it is the index of a pandas frame, no column of it")
+            continue
+        made = _column(table[name], as_written(name))
+        if made is None:
+            notes.append(f"column {name!r} is left out: it holds {table[name].type}, neither numbers nor texts")
+        else:
+            columns[name] = made
+    categories = frozenset(name for name in columns if types.is_dictionary(table[name].type))
+    return Read(columns, categories, tuple(notes))
+
+
+def _csv(path: Path) -> Any:
+    from pyarrow import ArrowException, string
+    from pyarrow import csv as arrow
+
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            names = next(csv.reader(stream, strict=True), [])
+        _refuse_names(path, names)
+        header = 4 * len(",".join(names).encode())  # at most, with quotation marks
+        return arrow.read_csv(
+            path,
+            # The header must lie in the first block, and a row in two neighbouring ones.
+            read_options=arrow.ReadOptions(block_size=max(BLOCK, header, NUMBER * len(names))),
+            parse_options=arrow.ParseOptions(newlines_in_values=True),
+            # Texts first: pyarrow's own guess looks at the beginning of a large file alone.
+            convert_options=arrow.ConvertOptions(column_types=dict.fromkeys(names, string())),
+        )
+    except (OSError, UnicodeDecodeError, csv.Error, ArrowException) as error:
+        raise UserError(f"{path} cannot be read as a CSV file in UTF-8: {error}") from error
+
+
+def _parquet(path: Path) -> Any:
+    from pyarrow import ArrowException, parquet
+
+    try:
+        table = parquet.read_table(path)
+    except (OSError, ArrowException) as error:
+        raise UserError(f"{path} cannot be read as a Parquet file: {error}") from error
+    _refuse_names(path, table.column_names)
+    return table
+
+
+def _index(table: Any) -> set[str]:
+    """The columns that pandas stored its index in; of a frame that was sorted by class, it betrays the class.
+
+    In a CSV file it has no name, or the one that pandas gives such a column when it reads and writes it again.
+    """
+    names = {name for name in table.column_names if re.fullmatch(r"__index_level_\d+__|(Unnamed: \d+)?", name)}
+    try:
+        listed = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+        return names | {name for name in listed if isinstance(name, str)}  # that of a plain count is a dictionary
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return names
+
+
+def _refuse_names(path: Path, names: list[str]) -> None:
+    if not names:
+        raise UserError(f"{path} is empty: its first line must name the columns")
+    refuse_other_separators(path, names)
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise UserError(f"{path} has more than one column named {twice[0]!r}: give each a name of its own")
+
+
+def _column(cells: Any, as_written: bool) -> Column | None:
+    """A column of an arrow table; texts that are stored as a category stay texts, though they be numbers."""
+    from pyarrow import ArrowException, compute, float64, types
+
+    category = types.is_dictionary(cells.type)
+    kind = cells.type.value_type if category else cells.type
+    if types.is_decimal(kind):
+        cells = cells.cast(float64())
+    if not (types.is_string(kind) or types.is_large_string(kind)):
+        # A date would come as a Python object, and would be taken for a text.
+        allowed = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
+        return column(np.asarray(cells.to_numpy())) if allowed else None
+    cells = compute.utf8_trim_whitespace(cells.cast(kind))
+    if not as_written:
+        missing = compute.is_in(cells, value_set=_missing(kind))
+        cells = compute.if_else(missing, None, cells)
+        if cells.null_count == len(cells):
+            return np.full(len(cells), np.nan)
+        if not category:
+            try:
+                return np.asarray(cells.cast(float64()).to_numpy(), dtype=np.float64)
+            except ArrowException:
+                pass
+    return np.asarray(compute.fill_null(cells, "").to_numpy(), dtype=object)
+
+
+def _missing(kind: Any) -> Any:
+    from pyarrow import array
+
+    return array(MISSING, type=kind)

@@ -1,0 +1,227 @@
+"""Tables as data: rows are samples, one column is the label."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surelabel.config.run import Table
+from surelabel.data.arrays.source import SampleSource
+from surelabel.data.source import UNLABELLED, DataSet, Source
+from surelabel.data.tables.columns import MISSING, Column, Columns, as_texts, in_row, numeric
+from surelabel.data.tables.encoding import FEW_ROWS, Encoding, learn, refuse_broken_numbers
+from surelabel.data.tables.files import read_table
+from surelabel.utils.errors import UserError
+
+LABEL_COLUMNS = ("label", "class", "target", "y")
+SPLIT_COLUMN = "split"
+BROKEN_NUMBERS = (
+    "write numbers as 1234.5, and leave a cell empty where there is none; if they are names, declare the column by "
+    "--table.categorical, or leave it out by --table.ignored"
+)
+MAY_MEAN_UNLABELLED = ("unknown", "unlabelled", "unlabeled", "missing")
+
+
+class TableSource(SampleSource):
+    """The rows of a table as numbers, with the encoding that made them, and what was left out, in words.
+
+    `numbers` are the rows' places in the file [N], from 0, where the source is a part of it.
+    """
+
+    def __init__(
+        self,
+        rows: NDArray[np.float32],
+        labels: NDArray[np.int64] | None,
+        classes: Sequence[str],
+        encoding: Encoding,
+        notes: tuple[str, ...] = (),
+        numbers: NDArray[np.int64] | None = None,
+    ) -> None:
+        self.rows = rows  # [N, d]
+        super().__init__(self.rows, labels, classes)
+        self.encoding = encoding
+        self.notes = notes
+        self.numbers = np.arange(len(self.rows)) if numbers is None else numbers
+
+
+def table_data(name: str, train: TableSource, test: TableSource | None = None) -> DataSet:
+    """A data set of tables. Their encoding has normalised them already, in double precision."""
+    width = train.shape[0]
+    return DataSet(name, train, test, (0.0,) * width, (1.0,) * width)
+
+
+def load(path: str | Path, label_column: str | None = None, settings: Table = Table()) -> DataSet:  # noqa: B008
+    """A CSV or Parquet file; `docs/tables.md` describes what it may hold."""
+    path = Path(path)
+    categorical, ignored = _names(settings.categorical), _names(settings.ignored)
+    read = read_table(path, lambda name: name in categorical or _may_be_label(name, label_column))
+    columns, notes = read.columns, read.notes
+    try:
+        label = _label_column(columns, label_column)
+        texts = _named_classes(columns.pop(label))
+        in_test = _in_test(columns.pop(SPLIT_COLUMN)) if SPLIT_COLUMN in columns else np.zeros(len(texts), bool)
+        if in_test.all():
+            raise UserError(f"column {SPLIT_COLUMN!r} leaves no row to train on")
+        for name in ignored:
+            if columns.pop(name, None) is None:
+                raise UserError(f"table.ignored: there is no column {name!r}; the table has {_listed(columns)}")
+        counting = [name for name, values in columns.items() if _counts_rows(values)]
+        notes = (*notes, *(f"column {name!r} is left out: it only counts the rows" for name in counting))
+        classes = _classes(texts[~in_test], label)
+        notes = (*notes, *_doubted(classes))
+        labels = _numbered(texts, classes, label)
+        if (labels[in_test] == UNLABELLED).any():
+            row = int(np.argmax(in_test & (labels == UNLABELLED)))
+            raise UserError(f"the test sample {in_row(row)} has no label: label it, or make it a training row")
+        used = {name: values for name, values in columns.items() if name not in counting}
+        refuse_broken_numbers(used, {*categorical, *read.categories}, BROKEN_NUMBERS)
+        rows = np.flatnonzero(~in_test), np.flatnonzero(in_test)
+        encoding, left_out = learn({name: values[rows[0]] for name, values in used.items()}, categorical, rows[0])
+        encoded = encoding.encode(used)
+        train = TableSource(encoded[rows[0]], labels[rows[0]], classes, encoding, (*notes, *left_out), rows[0])
+        test = TableSource(encoded[rows[1]], labels[rows[1]], classes, encoding, (), rows[1]) if in_test.any() else None
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+    return table_data(path.stem, train, test)
+
+
+def load_unlabelled(
+    path: str | Path, encoding: Encoding, classes: Sequence[str], label_column: str | None = None
+) -> TableSource:
+    """All rows of a new table, encoded as the training table was.
+
+    Columns that this had not are passed over, and said; the labels, where it has some, are passed over in silence.
+    """
+    path = Path(path)
+    columns = read_table(path, lambda name: name in encoding.texts).columns
+    known = {column.name for column in encoding.columns}
+    extra = [name for name in columns if name not in known and not _may_be_label(name, label_column)]
+    notes = (f"{path}: not used, as the network was trained without: {_listed(extra)}",) if extra else ()
+    try:
+        return TableSource(encoding.encode(columns), None, classes, encoding, notes)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def load_labelled(
+    path: str | Path, encoding: Encoding, classes: Sequence[str], label_column: str | None = None
+) -> TableSource:
+    """The rows of another table with their labels, encoded as the training table was; its test rows if it has any."""
+    path = Path(path)
+    columns = read_table(path, lambda name: name in encoding.texts or _may_be_label(name, label_column)).columns
+    try:
+        label = _label_column(columns, label_column)
+        texts = as_texts(columns.pop(label))
+        if not set(texts) <= {"", *classes}:
+            texts = _named_classes(texts)
+        in_test = _in_test(columns[SPLIT_COLUMN]) if SPLIT_COLUMN in columns else np.zeros(len(texts), bool)
+        rows = np.flatnonzero(in_test) if in_test.any() else np.arange(len(texts))
+        unknown = sorted(set(texts[rows]) - {"", *classes})
+        if unknown:
+            raise UserError(f"column {label!r} has the class {unknown[0]!r}, but the run knows only {_listed(classes)}")
+        labels = _numbered(texts[rows], tuple(classes), label)
+        return TableSource(encoding.encode(columns)[rows], labels, classes, encoding, numbers=rows)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def _may_be_label(name: str, asked: str | None) -> bool:
+    """Whether a column is to be read as texts because it holds the labels."""
+    return name == asked or (asked is None and name.lower() in LABEL_COLUMNS)
+
+
+def _names(listed: str) -> tuple[str, ...]:
+    return tuple(name for part in listed.split(",") if (name := part.strip()))
+
+
+def _listed(names: Sequence[str] | Columns) -> str:
+    shown = list(names)[:20]
+    return ", ".join(map(repr, shown)) + (", ..." if len(names) > len(shown) else "") if shown else "no columns"
+
+
+def _label_column(columns: Columns, asked: str | None) -> str:
+    if asked is not None:
+        if asked not in columns:
+            raise UserError(f"there is no column {asked!r} for --label-column; the table has {_listed(columns)}")
+        return asked
+    found = [name for name in columns if name.lower() in LABEL_COLUMNS]
+    if len(found) == 1:
+        return found[0]
+    problem = f"several columns may hold the labels ({', '.join(found)})" if found else "no column is named as labels"
+    raise UserError(
+        f"{problem}: name it by --label-column, or call it {' or '.join(LABEL_COLUMNS)}. The table has "
+        f"{_listed(columns)}"
+    )
+
+
+def _counts_rows(values: Column) -> bool:
+    """Whether this is the row number that many programs save beside a table; rows sorted by class would betray it."""
+    return numeric(values) and len(values) > FEW_ROWS and np.array_equal(values, values[0] + np.arange(len(values)))
+
+
+def _in_test(values: Column) -> NDArray[np.bool_]:
+    """Which rows belong to the test set."""
+    words = [str(text).lower() for text in as_texts(values)]
+    wrong = [word for word in words if word not in ("train", "test", "")]
+    if wrong:
+        raise UserError(
+            f"column {SPLIT_COLUMN!r} says which rows are for the test: train, test or nothing, not {wrong[0]!r}. "
+            "If it means something else, name it otherwise"
+        )
+    return np.array([word == "test" for word in words])
+
+
+def _named_classes(values: Column) -> NDArray[np.object_]:
+    """The texts of a label column. Whole numbers with gaps, which pandas saves as 0.0 and 1.0, are 0 and 1 again."""
+    texts = as_texts(values)
+    if all(re.fullmatch(r"(-?\d+(\.0+)?)?", text) for text in texts):
+        texts = np.array([text.partition(".")[0] for text in texts], dtype=object)
+    return texts
+
+
+def _doubted(classes: Sequence[str]) -> list[str]:
+    """Words about classes that may not be meant as such."""
+    by_case: dict[str, list[str]] = {}
+    for name in classes:
+        by_case.setdefault(name.casefold(), []).append(name)
+    return [
+        f"Is {name!r} a class? If it means unlabelled, leave the cells of these rows empty"
+        for name in classes
+        if name.lower() in MAY_MEAN_UNLABELLED
+    ] + [f"Are {_listed(names)} different classes? They are taken for such" for names in by_case.values() if names[1:]]
+
+
+def _classes(texts: NDArray[np.object_], label: str) -> tuple[str, ...]:
+    """The classes that the training rows name, numbers in their own order."""
+    names: list[str] = np.unique(texts[texts != ""]).tolist()
+    if len(names) < 2:
+        raise UserError(
+            f"column {label!r} names {'no class' if not names else f'the class {names[0]!r} alone'}: at least two are "
+            "needed, and an empty cell means unlabelled"
+        )
+    doubtful = [name for name in names if name in MISSING or (name == "-1" and len(names) > 2)]
+    if doubtful:
+        raise UserError(
+            f"column {label!r}: {doubtful[0]} may be a class or mean unlabelled. Leave the cells of unlabelled rows "
+            "empty, or give the class another name"
+        )
+    try:
+        return tuple(sorted(names, key=float))
+    except ValueError:
+        return tuple(names)
+
+
+def _numbered(texts: NDArray[np.object_], classes: tuple[str, ...], label: str) -> NDArray[np.int64]:
+    number = {"": UNLABELLED} | {name: place for place, name in enumerate(classes)}
+    unknown = [text for text in texts if text not in number]
+    if unknown:
+        raise UserError(f"column {label!r}: no training row is of the class {unknown[0]!r}, which a test row has")
+    return np.array([number[text] for text in texts], dtype=np.int64)
+
+
+def table_of(source: Source) -> TableSource | None:
+    """The table that a source is, or is a part of."""
+    whole = getattr(source, "whole", source)
+    return whole if isinstance(whole, TableSource) else None

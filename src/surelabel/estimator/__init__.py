@@ -1,0 +1,1 @@
+"""surelabel as a scikit-learn classifier."""

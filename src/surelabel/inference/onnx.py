@@ -1,0 +1,209 @@
+"""A run's network as one ONNX file, which needs neither torch nor surelabel to be used."""
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+import surelabel
+from surelabel import equations
+from surelabel.data.batch import Task
+from surelabel.data.source import Images
+from surelabel.inference.onnx_table import OfColumns
+from surelabel.inference.trained_run import data_of, load_network
+from surelabel.models.backbones.pretrained import OFFSET, SCALE, EfficientNetLite0
+from surelabel.models.frozen_features import pictures_of
+from surelabel.models.heads import BayesianHead
+from surelabel.models.network import Network
+from surelabel.models.paws_head import Projection
+from surelabel.training.evaluate import some
+from surelabel.training.run_folder import RunFolder
+from surelabel.utils.errors import UserError, extra
+from surelabel.utils.files import atomic_write
+from surelabel.utils.rng import generator
+
+CHECKED = 100  # real samples on which the file must agree with torch
+TOLERANCE = 1e-5
+TOLERANCE_OF_TRUNK = 1e-4  # fifty layers deeper, in float32
+Samples = dict[str, NDArray[Any]]  # what is given for each input
+COLUMNS = (
+    "numbers: NaN where one is missing. categories: the place of the value in levels, from 0; for any other value, or "
+    "none, the number of levels. A whole number that is a category is written without a point. Scaling is inside"
+)
+RESIZE = (
+    "turned upright by EXIF; 8-bit RGB for three channels, grey for one; scaled by bicubic interpolation until it "
+    "covers height × width, what juts out cut off evenly (Pillow's ImageOps.fit)"
+)
+
+
+def export_onnx(run: str | Path, out: Path) -> float:
+    """Write the evaluated network of a run to `out`; returns its largest difference from torch on real samples.
+
+    The file takes `images` [batch, C, H, W] as the run's data store them, of any number, or the values of a table's
+    columns, and gives `probabilities` [batch, K] and, of a Bayesian head, `deviation` [batch, K]. Nothing is written
+    unless the two agree to `TOLERANCE`.
+    """
+    with extra("export", "an ONNX file"):
+        import onnxruntime
+        import onnxscript  # noqa: F401 - torch.onnx needs it, and would say so only after tracing
+    folder = RunFolder(run)
+    data, task = folder.run().data, folder.task()
+    trunk = None if folder.run().network.trunk == "none" else EfficientNetLite0()
+    network = Exported(load_network(folder).cpu().float(), trunk).eval()
+    images = _real_images(folder)
+    module: nn.Module = network
+    samples: Samples = {"images": images}
+    described = _preprocessing(replace(task, shape=images.shape[1:], dtype=str(images.dtype)), network)
+    if (encoding := folder.table_encoding()) is not None:
+        module = OfColumns(network, encoding)
+        samples, described = module.inputs_of(images), {"columns": module.described(), "rule": COLUMNS}
+    # Two, though there be one: the tracer takes a batch of one for a constant.
+    model = _traced(module, {name: values[[0, 0]] for name, values in samples.items()}, network.outputs)
+    _describe(model, task, network, described)
+    content = model.SerializeToString()
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    difference = _difference(module, session, samples)
+    tolerance = TOLERANCE if trunk is None else TOLERANCE_OF_TRUNK
+    if not difference <= tolerance:
+        raise UserError(
+            f"the ONNX file would differ from torch by {difference:.3g}, more than {tolerance:g}, on samples of "
+            f"{data}: not written. Try other versions of torch, onnxscript and onnxruntime"
+        )
+    with atomic_write(out, "wb") as file:
+        file.write(content)
+    return difference
+
+
+class Exported(nn.Module):
+    """What the file computes: images [N, C, H, W] -> probabilities [N, K], and of a Bayesian head deviations [N, K].
+
+    `surelabel predict` gives each sample of a Bayesian head M draws of its own, by its place among the samples. A file
+    that is asked for one image or a hundred must not depend on places, so here all share those of the first place: each
+    image gets what `predict` would give it as the only one. Drawing logits from their closed-form Gaussian, a sample's
+    prediction has the same distribution over draws either way.
+    """
+
+    noise: Tensor
+    support: Tensor
+    votes: Tensor
+
+    def __init__(self, network: Network, trunk: EfficientNetLite0 | None = None) -> None:
+        super().__init__()
+        self.network, self.trunk = network, trunk
+        head = network.head
+        if isinstance(head, BayesianHead):
+            shape = head.settings.samples, len(head.bias_mean)
+            draws = generator(0, "evaluation").standard_normal((1, *shape), dtype=np.float32)
+            self.register_buffer("noise", torch.from_numpy(draws))
+        if isinstance(head, Projection):
+            self.register_buffer("support", head.support.float().cpu())
+            self.register_buffer("votes", F.one_hot(head.support_classes.cpu(), head.classes).float())
+
+    @property
+    def outputs(self) -> list[str]:
+        bayesian = isinstance(self.network.head, BayesianHead)
+        return ["probabilities", "deviation"] if bayesian else ["probabilities"]
+
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        if self.trunk is not None:
+            images = self.trunk((images.float() - OFFSET) / SCALE)
+        features, head = self.network.features(images), self.network.head
+        if isinstance(head, BayesianHead):
+            mean, spread = head.moments(features)
+            logits = mean[:, None] + spread[:, None] * self.noise
+            sampled = logits.softmax(dim=-1)
+            deviation, probs = torch.std_mean(sampled, dim=1, correction=0)
+            return probs, deviation
+        if isinstance(head, Projection):
+            return (
+                equations.soft_nearest_neighbours(head(features)[:, -1], self.support, self.votes, head.temperature),
+            )
+        return (head(features).softmax(dim=-1),)
+
+
+def _real_images(folder: RunFolder) -> Images:
+    """Some of the run's test images, or of its pool where it has no test set."""
+    data = data_of(folder)
+    source = data.train if data.test is None else data.test
+    return pictures_of(source, some(source, CHECKED))
+
+
+def _traced(module: nn.Module, samples: Samples, outputs: list[str]) -> Any:
+    """The ONNX model of a module, whose first axis is left open."""
+    given = tuple(map(torch.from_numpy, samples.values()))
+    axes: Any = tuple({0: torch.export.Dim("batch")} for _ in given)
+    if isinstance(module, OfColumns):
+        axes = (axes,)  # its arguments have one name together
+    with _quiet(), torch.no_grad():
+        program = torch.onnx.export(
+            module, given, dynamo=True, dynamic_shapes=axes, input_names=[*samples], output_names=outputs,
+            verbose=False,
+        )  # fmt: skip
+    assert program is not None  # with dynamo there always is one
+    return program.model_proto
+
+
+def _preprocessing(task: Task, module: Exported) -> dict[str, Any]:
+    """What images the file takes."""
+    return {
+        "shape": task.shape, "dtype": task.dtype,
+        "offset": task.offset if module.trunk is None else OFFSET,
+        "scale": task.scale if module.trunk is None else SCALE,
+        "normalisation": "(image - offset) / scale in each channel, inside the model: give images as they are stored",
+        "resize": RESIZE if task.dtype == "uint8" else None,
+    }  # fmt: skip
+
+
+def _describe(model: Any, task: Task, module: Exported, preprocessing: dict[str, Any]) -> None:
+    """Class names, preprocessing and the meaning of the outputs as JSON in the model's metadata."""
+    from onnx import helper
+
+    # The tracer's notes name source files and folders of this machine.
+    for part in (*model.graph.node, *model.graph.value_info, *model.graph.input, *model.graph.output):
+        del part.metadata_props[:]
+    head = module.network.head
+    deviation = None
+    if isinstance(head, BayesianHead):
+        deviation = f"of each class's probability over {head.settings.samples} fixed draws of the last layer's outputs"
+    described = {
+        "classes": task.classes, "preprocessing": preprocessing, "deviation": deviation,
+        "surelabel": surelabel.__version__,
+    }  # fmt: skip
+    helper.set_model_props(model, {key: json.dumps(value, ensure_ascii=False) for key, value in described.items()})
+
+
+@torch.no_grad()
+def _difference(module: nn.Module, session: Any, samples: Samples) -> float:
+    """The largest difference between torch and ONNX, over one sample by itself and all together."""
+    largest = 0.0
+    for count in (1, CHECKED):
+        batch = {name: values[:count] for name, values in samples.items()}
+        given = session.run(None, batch)
+        for ours, theirs in zip(module(*map(torch.from_numpy, batch.values())), given, strict=True):
+            largest = float(np.maximum(largest, np.abs(ours.numpy() - theirs).max()))  # keeps a NaN, unlike max()
+    return largest
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Within this block torch's exporter keeps its progress, warnings and logs to itself."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        warnings.simplefilter("ignore")
+        logger.setLevel(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)

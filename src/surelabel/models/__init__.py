@@ -1,0 +1,1 @@
+"""Networks: backbones, heads, frozen features."""

@@ -1,0 +1,46 @@
+"""Backbones: samples, such as images [N, C, H, W] -> features [N, D], by name."""
+
+import re
+
+from surelabel.config.run import Network
+from surelabel.models.backbones import pretrained
+from surelabel.models.backbones.mlp import MLP
+from surelabel.models.backbones.pretrained import EfficientNetLite0
+from surelabel.models.backbones.resnet import BLOCKS, SMALL, ResNet
+from surelabel.models.backbones.wideresnet import WideResNet
+from surelabel.utils.errors import UserError
+
+__all__ = ["MLP", "EfficientNetLite0", "ResNet", "WideResNet", "backbone"]
+
+
+def backbone(settings: Network, shape: tuple[int, ...]) -> WideResNet | ResNet | MLP | EfficientNetLite0:
+    """The backbone that these settings name, for samples of this shape, such as (C, H, W)."""
+    momentum = settings.norm_momentum if settings.norm == "batch" else None
+    if match := re.fullmatch(r"mlp-([1-9]\d?)-([1-9]\d{0,4})", settings.name):
+        return MLP(shape, int(match[1]), int(match[2]), momentum)
+    if len(shape) != 3:
+        raise UserError(
+            f"network.name {settings.name!r} is for images, and these samples have the shape {shape}: choose "
+            "mlp-DEPTH-WIDTH, such as mlp-2-128"
+        )
+    if settings.name == pretrained.NAME:
+        return EfficientNetLite0()
+    channels, height, width = shape
+    padding, stride = settings.padding, settings.stem_stride
+    if match := re.fullmatch(r"wrn-(\d+)-(\d+)", settings.name):
+        depth, widen = int(match[1]), int(match[2])
+        if depth < 10 or (depth - 4) % 6 or widen < 1:
+            raise UserError(
+                f"network.name {settings.name!r}: the depth of a wide residual network is 10, 16, 22, 28, ..."
+            )
+        return WideResNet(channels, depth, widen, momentum, padding, stride)
+    if (match := re.fullmatch(r"resnet-(\d+)", settings.name)) and int(match[1]) in BLOCKS:
+        if stride != 1 and min(height, width) >= SMALL:
+            raise UserError(f"network.stem_stride: a {settings.name} halves images from {SMALL} pixels on by itself")
+        return ResNet(channels, int(match[1]), min(height, width), momentum, padding, stride)
+    raise UserError(
+        f"there is no network {settings.name!r}: network.name can be wrn-DEPTH-WIDTH (such as wrn-28-2), "
+        "mlp-DEPTH-WIDTH (such as mlp-2-128), "
+        + ", ".join(f"resnet-{depth}" for depth in BLOCKS)
+        + f", {pretrained.NAME}"
+    )

@@ -1,0 +1,127 @@
+"""Pictures as a frozen network sees them: features that are computed once, and then trained on like rows of a table."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import torch
+from filelock import FileLock
+from numpy.typing import NDArray
+
+from surelabel.data.arrays.source import channel_statistics
+from surelabel.data.images.cache import writable_cache
+from surelabel.data.images.map_files import Progress
+from surelabel.data.part import Part
+from surelabel.data.source import DataSet, Images, Source, image_shape
+from surelabel.models.backbones.pretrained import FEATURES, NAME, OFFSET, SCALE, EfficientNetLite0
+from surelabel.utils.errors import UserError
+from surelabel.utils.files import atomic_write
+
+BATCH = 32
+
+
+class FeatureSource:
+    """The samples of a source of pictures, each as its features [D]."""
+
+    def __init__(self, pictures: Source, features: NDArray[np.float32]) -> None:
+        self.whole = pictures
+        self.rows = features
+        self.labels, self.classes = pictures.labels, pictures.classes
+        self.shape = (features.shape[1],)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def images(self, index: NDArray[np.int64]) -> NDArray[np.float32]:
+        return np.asarray(self.rows[index])
+
+
+def features_of(source: Source) -> FeatureSource | None:
+    """The features that a source is made of, those of its own samples where it is a part of another."""
+    if isinstance(source, Part) and isinstance(source.whole, FeatureSource):
+        return FeatureSource(Part(source.whole.whole, source.index), source.whole.rows[source.index])
+    return source if isinstance(source, FeatureSource) else None
+
+
+def pictures_of(source: Source, index: NDArray[np.int64]) -> Images:
+    """The samples as one would look at them: where the network sees features, the pictures behind them."""
+    if isinstance(source, FeatureSource):
+        return pictures_of(source.whole, index)
+    if isinstance(source, Part):
+        return pictures_of(source.whole, source.index[index])
+    return source.images(index)
+
+
+def seen_by_trunk(source: Source, progress: Progress | None = None) -> FeatureSource:
+    """The features of all pictures: from the cache where they were computed before, else computed now."""
+    image_shape(source.shape)
+    if source.images(np.arange(1)).dtype != np.uint8:
+        raise UserError(f"{NAME} knows pictures with values from 0 to 255: these hold other numbers")
+    held = blake2b(digest_size=12)
+    for index in _batches(len(source)):
+        held.update(source.images(index).tobytes())
+    place = writable_cache()
+    name = f"features-{NAME}-{held.hexdigest()}"
+    if place is None:
+        return FeatureSource(source, _compute(source, progress))
+    with FileLock(place / f"{name}.lock"):  # workers that begin together with the same pictures wait for the first
+        stored = _read(place, name, len(source))
+        if stored is None:
+            stored = _compute(source, progress)
+            _keep(stored, place, name)
+    return FeatureSource(source, stored)
+
+
+def with_features(data: DataSet, progress: Progress | None = None) -> DataSet:
+    """The data set of these pictures' features, each brought to mean 0 and deviation 1 over the training set."""
+    train = seen_by_trunk(data.train, progress)
+    test = None if data.test is None else seen_by_trunk(data.test, progress)
+    mean, deviation = channel_statistics(train, len(train))
+    return replace(data, train=train, test=test, offset=mean, scale=deviation)
+
+
+@torch.no_grad()
+def _compute(source: Source, progress: Progress | None) -> NDArray[np.float32]:
+    trunk = EfficientNetLite0().eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    found = np.empty((len(source), FEATURES), np.float32)
+    for index in _batches(len(source)):
+        images = torch.from_numpy(source.images(index)).contiguous(memory_format=torch.channels_last)
+        found[index] = trunk((images.float() - OFFSET) / SCALE).numpy()
+        if progress is not None:
+            progress(int(index[-1]) + 1, len(source))
+    return found
+
+
+def _batches(count: int) -> Iterator[NDArray[np.int64]]:
+    for start in range(0, count, BATCH):
+        yield np.arange(start, min(start + BATCH, count))
+
+
+def _read(place: Path, name: str, count: int) -> NDArray[np.float32] | None:
+    """What is stored under this name; None where there is nothing, or nothing sound. A file's name ends in its hash."""
+    for path in place.glob(f"{name}-*.npy"):
+        try:
+            stored: NDArray[np.float32] = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            continue
+        if stored.shape == (count, FEATURES) and path.stem == f"{name}-{_hash(stored)}":
+            return stored
+    return None
+
+
+def _keep(features: NDArray[np.float32], place: Path, name: str) -> None:
+    for damaged in place.glob(f"{name}-*.npy"):
+        damaged.unlink(missing_ok=True)
+    # Without room, they are computed again the next time.
+    with suppress(UserError), atomic_write(place / f"{name}-{_hash(features)}.npy", "wb") as file:
+        np.save(file, features, allow_pickle=False)
+
+
+def _hash(features: NDArray[np.float32]) -> str:
+    held = blake2b(digest_size=8)
+    for index in _batches(len(features)):  # mapped rows, which need not fit in memory
+        held.update(features[index].tobytes())
+    return held.hexdigest()

@@ -1,0 +1,153 @@
+"""What a run folder says by itself, without its data: settings, evaluations, results, times, versions."""
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surelabel.config.run import Run
+from surelabel.training.run_folder import RunFolder
+from surelabel.utils.errors import UserError
+
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The small files of a run folder. What is missing or damaged is empty here, and named in `notes`."""
+
+    folder: RunFolder
+    run: Run
+    classes: tuple[str, ...]
+    labelled: NDArray[np.int64]
+    data_hash: str | None  # a fingerprint of the training data
+    history: list[Figures]  # a row an evaluation
+    averaged: Figures  # of result.json, like `raw` and `by_class`
+    raw: Figures
+    by_class: list[Figures]
+    tested: int | None  # how many samples those are of
+    environment: dict[str, str]
+    seconds: float | None  # taken in all
+    images_per_second: float | None
+    notes: tuple[str, ...]
+
+    @property
+    def last(self) -> Figures:
+        return self.history[-1] if self.history else {}
+
+    @property
+    def finished(self) -> bool:
+        """Whether it reached its last step; a result is written only then."""
+        return bool(self.averaged) or self.last.get("step", 0) >= self.run.steps
+
+
+def read_recorded(path: str | Path) -> Recorded:
+    """Read a run folder. Only its config.yaml must be there."""
+    folder = RunFolder(path)
+    run = folder.run()
+    notes: list[str] = []
+    task = _content(folder.path / "task.json", notes)
+    split = _content(folder.path / "split.json", notes)
+    result = _content(folder.path / "result.json", notes, needed=False)
+    history = sorted((row for row in _rows(folder.path / "metrics.jsonl", notes) if "step" in row), key=_step)
+    timings = _rows(folder.path / "timings.jsonl", notes)
+    parts = [row.get(part) for row in timings for part in ("views", "training", "evaluation")]
+    seconds = [part for part in parts if part is not None]
+    speeds = [row["images_per_second"] for row in timings if "images_per_second" in row]
+    indices = split.get("labelled")
+    numbers = indices if isinstance(indices, list) else []
+    labelled = [index for index in numbers if isinstance(index, int) and 0 <= index < 2**63]
+    rows = result.get("classes")
+    names = task.get("classes")
+    return Recorded(
+        folder=folder,
+        run=run,
+        classes=tuple(str(name) for name in names) if isinstance(names, list) else (),
+        labelled=np.array(labelled, dtype=np.int64),
+        data_hash=str(split["data"]) if "data" in split else None,
+        history=history,
+        averaged=_figures(result.get("averaged")),
+        raw=_figures(result.get("raw")),
+        by_class=[_figures(row) for row in rows] if isinstance(rows, list) else [],
+        tested=result["samples"] if isinstance(result.get("samples"), int) else None,
+        environment={
+            key: str(value)
+            for key, value in _content(folder.path / "environment.json", notes).items()
+            if value is not None
+        },
+        seconds=sum(seconds) if seconds else None,
+        images_per_second=float(np.median(speeds)) if speeds else None,
+        notes=tuple(notes),
+    )
+
+
+def _step(row: Figures) -> float:
+    return row["step"]
+
+
+def _content(path: Path, notes: list[str], needed: bool = True) -> dict[str, Any]:
+    """The object in a JSON file; empty, with a note, where it cannot be read."""
+    if not needed and not path.exists():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError("it holds no object")
+    except FileNotFoundError:
+        notes.append(f"{path.name} is missing from the run folder.")
+    except (OSError, ValueError, RecursionError) as error:
+        notes.append(f"{path.name} cannot be read: {error}")
+    else:
+        return content
+    return {}
+
+
+def _rows(path: Path, notes: list[str]) -> list[Figures]:
+    """The objects in a file with one a line. A kill may leave the last line half written."""
+    rows, damaged = [], 0
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        notes.append(f"{path.name} cannot be read: {error}")
+        return []
+    for line in lines:
+        try:
+            rows.append(_figures(json.loads(line)))
+        except (ValueError, RecursionError):
+            damaged += 1
+    if damaged:
+        notes.append(f"{path.name} has {damaged} damaged line{'s' if damaged > 1 else ''}, left out here.")
+    return [row for row in rows if row]
+
+
+def _figures(content: Any) -> Figures:
+    """The finite numbers of an object."""
+    if not isinstance(content, dict):
+        return {}
+    return {str(key): float(value) for key, value in content.items() if _is_figure(value)}
+
+
+def _is_figure(value: Any) -> bool:
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def distinct_names(paths: list[Path]) -> list[str]:
+    """The name of each folder, with as many of its parents as make them differ."""
+    whole = [path.resolve() for path in paths]
+    if len(set(whole)) < len(whole):
+        twice = next(path for path in whole if whole.count(path) > 1)
+        raise UserError(f"{twice} is named twice: name each run once")
+    for depth in range(1, max(len(path.parts) for path in whole) + 1):
+        names = ["/".join(path.parts[-depth:]) for path in whole]
+        if len(set(names)) == len(names):
+            return names
+    return [str(path) for path in whole]

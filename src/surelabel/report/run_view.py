@@ -1,0 +1,188 @@
+"""One run as the page shows it."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surelabel.config.settings import flatten
+from surelabel.equations import Groups
+from surelabel.report import charts as figures
+from surelabel.report import text as words
+from surelabel.report.charts import Line
+from surelabel.report.palette import line_style
+from surelabel.report.predictions import ClassRow, Measured, measure
+from surelabel.report.recipe_diff import Difference, changed
+from surelabel.report.record import Figures, Recorded
+from surelabel.report.svg import inline
+from surelabel.utils.errors import UserError
+
+GRID = 20  # the most classes that a confusion matrix is drawn for
+LISTED = 30  # confusions listed where there are more
+# A run's charts: the title, whether its values are shares, and for each figure of metrics.jsonl the name of its line.
+CURVES: list[tuple[str, bool, dict[str, str]]] = [
+    ("Accuracy and confidence", True, {"accuracy": "accuracy", "confidence": "confidence"}),
+    ("Calibration error (ECE)", False, {"ece": "averaged weights", "raw_ece": "raw weights"}),
+    (
+        "Pseudo-labels",
+        True,
+        {"purity": "right, of those accepted (purity)", "acceptance": "accepted", "pool_confidence": "confidence"},
+    ),
+    (
+        "Losses",
+        False,
+        {f"{kind}_loss": kind for kind in ("labelled", "unlabelled", "prior")} | {"me_max_loss": "me-max"},
+    ),
+]
+Confusion = tuple[int, int, int, float]  # true class, predicted class, how many, as a share of the true class
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart with its legend: for each line its colour, its dashes and its name."""
+
+    title: str
+    svg: str
+    legend: list[tuple[str, str, str]]
+
+
+@dataclass(frozen=True)
+class RunView:
+    """All that the page says of one run. `measured` is None where its data or weights are not to be had."""
+
+    name: str
+    anchor: str
+    recorded: Recorded
+    measured: Measured | None
+    notes: list[str]
+    reliability: str | None = None
+    charts: list[Chart] = field(default_factory=list)
+
+    def owns(self, path: str | Path | None) -> bool:
+        """Whether a section about this run folder belongs here."""
+        return path is not None and Path(path).resolve() == self.recorded.folder.path.resolve()
+
+    @property
+    def averaged(self) -> Figures:
+        """The figures of the evaluated weights: computed now, or else those written at the end of the run."""
+        return (self.measured and self.measured.averaged) or self.recorded.averaged
+
+    @property
+    def raw(self) -> Figures:
+        return (self.measured and self.measured.raw) or self.recorded.raw
+
+    @property
+    def samples(self) -> int | None:
+        return self.measured.samples if self.measured and self.measured.averaged else self.recorded.tested
+
+    @property
+    def headline(self) -> list[tuple[str, str, str]]:
+        return words.explained(self.averaged, len(self.recorded.classes)) if self.averaged else []
+
+    @property
+    def sentences(self) -> list[str]:
+        bins = self.measured and self.measured.bins
+        said = [words.fullest_bin(bins)] if bins else []
+        whole = {"accuracy", "confidence"} <= self.averaged.keys()
+        return [*said, words.verdict(self.averaged, self.samples)] if whole else said
+
+    @property
+    def classes(self) -> list[ClassRow]:
+        """By class: as measured, or else as written at the end of the run."""
+        if self.measured:
+            return self.measured.classes
+        written = zip(self.recorded.classes, self.recorded.by_class, strict=False)
+        return [
+            ClassRow(name, None, int(row.get("count", 0)), None, row.get("accuracy"), None, row.get("confidence"))
+            for name, row in written
+        ]
+
+    @property
+    def bins(self) -> list[tuple[str, int, float, float]]:
+        """Of each bin that holds any: its edges, how many predictions, their mean confidence and accuracy."""
+        return bin_rows(self.measured.bins) if self.measured and self.measured.bins else []
+
+    @property
+    def grid(self) -> NDArray[np.int64] | None:
+        """The confusion matrix, where it is small enough to be seen."""
+        matrix = self.measured.confusion if self.measured else None
+        return matrix if matrix is not None and len(matrix) <= GRID else None
+
+    @cached_property
+    def confusions(self) -> list[Confusion]:
+        matrix = self.measured.confusion if self.measured else None
+        return [] if matrix is None else most_confused(matrix, LISTED)
+
+    @property
+    def confused(self) -> str:
+        return words.confusions(self.recorded.classes, self.confusions[:3])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return flatten(asdict(self.recorded.run))
+
+    @property
+    def changed(self) -> tuple[str, list[Difference]] | None:
+        return changed(self.recorded.run)
+
+
+def view(recorded: Recorded, name: str, anchor: str) -> RunView:
+    """Predict with a run where that can be done, and draw its charts."""
+    measured, missing = None, []
+    try:
+        measured = measure(recorded)
+    except UserError as error:
+        missing = [words.unmeasured(recorded, error)]
+    notes = [*words.state(recorded, measured), *words.departs(recorded, measured), *missing, *recorded.notes]
+    bins = measured.bins if measured else None
+    drawn = None if bins is None else inline(figures.reliability(bins), f"{anchor}-reliability")
+    return RunView(name, anchor, recorded, measured, notes, drawn, _charts(recorded, anchor))
+
+
+def _charts(recorded: Recorded, anchor: str) -> list[Chart]:
+    """What happened in training, by kind."""
+    charts = []
+    for number, (title, share, keys) in enumerate(CURVES):
+        lines = [line_of(recorded, key, name) for key, name in keys.items()]
+        charts += chart(title, [line for line in lines if line.drawable], share, f"{anchor}-curve-{number}")
+    return charts
+
+
+def line_of(recorded: Recorded, key: str, name: str) -> Line:
+    return Line(name, [row["step"] for row in recorded.history], [row.get(key) for row in recorded.history])
+
+
+def chart(title: str, lines: list[Line], share: bool, anchor: str) -> list[Chart]:
+    """A chart of these lines, or nothing where there is none."""
+    if not lines:
+        return []
+    legend = [(*line_style(number), line.name) for number, line in enumerate(lines)]
+    return [Chart(title, inline(figures.curves(lines, share), anchor), legend)]
+
+
+def bin_rows(bins: Groups) -> list[tuple[str, int, float, float]]:
+    """The bins [M] that hold any: edges, size, mean confidence, accuracy."""
+    width = 1 / len(bins.size)
+    rows: Iterable[tuple[float, ...]] = zip(*(sums.tolist() for sums in bins), strict=True)
+    return [
+        (f"{100 * m * width:.0f}–{100 * (m + 1) * width:.0f} %", int(size), confidence / size, correct / size)
+        for m, (size, confidence, correct) in enumerate(rows)
+        if size
+    ]
+
+
+def most_confused(matrix: NDArray[np.int64], most: int) -> list[Confusion]:
+    """The most frequent confusions in a matrix [K, K] of true by predicted class, the most frequent first."""
+    wrong = matrix.copy()
+    np.fill_diagonal(wrong, 0)
+    order = np.argsort(-wrong, axis=None, kind="stable")[:most]
+    totals = matrix.sum(1)
+    return [
+        (int(true), int(said), int(wrong[true, said]), float(wrong[true, said] / totals[true]))
+        for true, said in zip(*np.unravel_index(order, matrix.shape), strict=True)
+        if wrong[true, said]
+    ]

@@ -1,0 +1,82 @@
+"""Cells of a table from a method, a benchmark and the settings that are changed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from surelabel.config.recipes import BENCHMARKS, recipe
+from surelabel.config.run import Run
+from surelabel.studies.plan import Cell, Job, Printed, changed
+
+TITLES = {
+    "pseudo-label": "PL",
+    "fixmatch": "FM",
+    "uda": "UDA",
+    "paws": "PAWS",
+    "supervised": "supervised",
+    "all-labels": "supervised, all labels",
+    "strong-views": "supervised, strong views",
+}
+NAMES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "fashion-mnist": "Fashion-MNIST", "phc": "PhC"}
+CLASSES = {"cifar10": 10, "cifar100": 100, "fashion-mnist": 10, "mnist": 10, "phc": 5, "imagenet": 1000}
+# At laptop scale, where there are several settings of a method to compare, they are compared on this benchmark.
+SMALL = "fashion-mnist-40"
+
+
+def method_title(method: str) -> str:
+    """'bam-fixmatch+ema' -> 'BAM-FM+EMA'."""
+    base, plus, teacher = method.partition("+")
+    plain = base.removeprefix("bam-")
+    return ("BAM-" if base != plain else "") + TITLES.get(plain, plain) + plus + teacher.upper()
+
+
+def benchmark_title(benchmark: str) -> str:
+    """'cifar10-lt-100' -> 'CIFAR-10-LT, α = 100'."""
+    data, _, labels = benchmark.rpartition("-")
+    if data.endswith("-lt"):
+        return f"{NAMES[data.removesuffix('-lt')]}-LT, α = {labels}"
+    if data == "imagenet":
+        return "ImageNet-10%"
+    return f"{NAMES[data]}-{labels}" + ("%" if data == "phc" else "")
+
+
+def run_of(method: str, benchmark: str, scale: str, settings: Mapping[str, Any] | None = None) -> Run:
+    """The recipe's run with some settings changed; on a laptop with one thread, so that workers share the cores.
+
+    Two are no methods of their own, but supervised: all-labels, and strong-views of the labelled samples.
+    """
+    data, labels = BENCHMARKS[benchmark]
+    own = "supervised" if method in ("all-labels", "strong-views") else method
+    run = recipe(own, data, "all" if method == "all-labels" else labels, scale)
+    if method == "strong-views":
+        run = replace(run, views=replace(run.views, labelled="strong"))
+    if scale == "laptop":
+        run = replace(run, threads=1)
+    made: Run = changed(run, settings or {})
+    return made
+
+
+def cell(
+    method: str,
+    benchmark: str,
+    scale: str,
+    seeds: int = 3,
+    *,
+    row: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    printed: Printed | None = None,
+    choices: Sequence[tuple[str, Mapping[str, Any]]] = (("", {}),),
+    finetune: Sequence[float] = (),
+) -> Cell:
+    """A cell of this method on this benchmark; of several choices of settings, or learning rates, the best is shown."""
+    runs = [(name, run_of(method, benchmark, scale, {**(settings or {}), **more})) for name, more in choices]
+    jobs = [(name, Job(run)) for name, run in runs]
+    if finetune:
+        jobs = [(f"learning rate {lr:g}", Job(run, lr)) for _, run in runs for lr in finetune]
+    title = benchmark_title(benchmark)
+    return Cell(row or method_title(method), title, tuple(jobs), seeds, printed)
+
+
+def seeds_of(scale: str) -> int:
+    """The paper's figures are of one seed each; on a laptop there are several."""
+    return 3 if scale == "laptop" else 1

@@ -1,0 +1,104 @@
+"""A study as files: Markdown, one self-contained HTML page, and its figures as SVG and PNG."""
+
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from surelabel.studies import charts as figures
+from surelabel.studies.layout import Layout, side_by_side
+from surelabel.studies.plan import Study
+from surelabel.studies.tables import (
+    Table,
+    correlation_table,
+    cost_table,
+    detail_table,
+    group_table,
+    main_table,
+    pair_table,
+)
+from surelabel.studies.trends import course_table
+from surelabel.utils.files import atomic_write
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STYLE = """
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }
+h1, h2 { line-height: 1.2; margin-top: 2rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: 0.3rem 0.7rem; text-align: left; white-space: nowrap; border-bottom: 1px solid #8884; }
+thead th { border-bottom: 2px solid #888; }
+figure { margin: 1.5rem 0; background: #fff; padding: 0.5rem; border-radius: 6px; overflow-x: auto; }
+figure svg, figure img { max-width: 100%; height: auto; }
+"""
+
+
+def tables_of(study: Study, layout: Layout) -> list[Table]:
+    """All tables that the study has something to say in."""
+    beside = side_by_side(study, layout)
+    found: list[Table | None] = [main_table(study, beside)]
+    if any(cell.records for cell in layout.cells.values()):
+        if study.shows == "curves":
+            found.append(course_table(study, beside))
+        if study.shows == "correlation":
+            found.append(correlation_table(beside))
+        if study.shows == "groups":
+            found.append(group_table(study, layout))
+        if study.shows == "cost":
+            found.append(cost_table(study, layout))
+        found += [pair_table(study, layout), detail_table(study, layout)]
+    return [table for table in found if table is not None]
+
+
+def write(
+    study: Study,
+    scale: str | None,
+    tables: Sequence[Table],
+    drawn: "Figure | None",
+    folder: Path,
+    state: str = "",
+    pictures: Sequence[Path] = (),
+    part: str = "",
+) -> list[Path]:
+    """NAME-SCALE.md, .html and the figure into the folder, where `pictures` are already; all these files.
+
+    `part` tells the files of a part of the study, or of one with other settings, from those of the whole.
+    """
+    stem = "-".join(word for word in (study.name, scale, part) if word)
+    words = [f"{study.place}, {scale} scale." if scale else f"{study.place}.", study.note, state]
+    words = [word for word in words if word]
+    saved = figures.save(drawn, folder / stem) if drawn else []
+    vector = [path for path in saved if path.suffix == ".svg"] + list(pictures)
+    shown = [f"![{study.what}]({path.name})" for path in vector]
+    markdown = [f"# {study.name}", " ".join(words), *(table.markdown() for table in tables), *shown]
+    written = [folder / f"{stem}.md", folder / f"{stem}.html"]
+    with atomic_write(written[0]) as file:
+        file.write("\n\n".join(markdown) + "\n")
+    with atomic_write(written[1]) as file:
+        file.write(_html(study, words, tables, vector))
+    return [*written, *saved, *pictures]
+
+
+def _html(study: Study, words: Sequence[str], tables: Sequence[Table], pictures: Sequence[Path]) -> str:
+    drawn = "\n".join(f"<figure>{_inline(path, number)}</figure>" for number, path in enumerate(pictures))
+    body = "\n".join(table.html() for table in tables)
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(study.name)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{escape(study.name)}</h1>\n<p>{escape(' '.join(words))}</p>\n{body}\n{drawn}\n</body>\n</html>\n"
+    )
+
+
+def _inline(path: Path, number: int) -> str:
+    """A picture as part of the page; of an SVG file without its XML head, its names unlike those of other figures."""
+    if path.suffix == ".png":
+        return f'<img alt="{escape(path.stem)}" src="data:image/png;base64,{b64encode(path.read_bytes()).decode()}">'
+    text = path.read_text(encoding="utf-8")
+    text = text[text.index("<svg") :]
+    return re.sub(r'(id="|url\(#|href="#)', rf"\g<1>f{number}-", text)

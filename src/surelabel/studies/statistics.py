@@ -1,0 +1,116 @@
+"""What runs over several seeds say: means with standard errors, paired differences, correlations."""
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surelabel.utils.errors import extra
+
+LEVEL = 0.95
+LEAST = 5  # points of a correlation: resamples of fewer are so much alike that an interval would say nothing
+
+
+def mean(values: Sequence[float | None], form: str) -> str:
+    """'71.2% ± 0.4%', without an error for a single value, '–' for none."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return "–"
+    shown = form.format(statistics.mean(known))
+    if len(known) == 1:
+        return shown
+    return f"{shown} ± {form.replace('+', '').format(statistics.stdev(known) / math.sqrt(len(known)))}"
+
+
+def difference(values: Sequence[float], form: str, better: int) -> str:
+    """'+1.2 [-0.3, +2.7] 4/5': mean, its interval, how many are better; '–' for none.
+
+    A single value has no interval, and that of two would say nothing: they are shown themselves, '+1.2 (-0.3; +2.7)'.
+    `better` is the sign of a difference for the better.
+    """
+    if not values:
+        return "–"
+    improved = f"{sum(value * better > 0 for value in values)}/{len(values)}"
+    if len(values) == 1:
+        return f"{form.format(values[0])} {improved}"
+    if len(values) == 2:
+        return f"{form.format(statistics.mean(values))} ({'; '.join(map(form.format, values))}) {improved}"
+    low, high = map(form.format, interval(values))
+    return f"{form.format(statistics.mean(values))} [{low}, {high}] {improved}"
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """The confidence interval of the mean of values that are normal about it, by Student's t."""
+    deviation = statistics.stdev(values) / math.sqrt(len(values))
+    half = float(_stats().t.ppf((1 + LEVEL) / 2, len(values) - 1)) * deviation
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def _stats() -> Any:
+    with extra("study", "a study"):
+        from scipy import stats
+    return stats
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A coefficient, and the interval that resampling the points gives it."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
+
+
+def pearson(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Pearson's coefficient along the last axis; nan where one of the two does not vary. x, y [..., n] -> [...]."""
+    # Equal values may differ from their mean by rounding, and two such roundings would correlate.
+    constant = (np.ptp(x, axis=-1) == 0) | (np.ptp(y, axis=-1) == 0)
+    x = x - x.mean(-1, keepdims=True)
+    y = y - y.mean(-1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: NDArray[np.float64] = (x * y).sum(-1) / np.sqrt((x * x).sum(-1) * (y * y).sum(-1))
+    return np.where(constant, np.nan, found)
+
+
+def spearman(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Spearman's coefficient along the last axis: Pearson's of the ranks, equal values sharing theirs."""
+    return pearson(*(_stats().rankdata(values, axis=-1) for values in (x, y)))
+
+
+Coefficient = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+
+
+def without_one(coefficient: Coefficient, points: Sequence[tuple[float, float]]) -> str:
+    """The range of the coefficient where any one point is left out, in words: one alone may make a correlation."""
+    x, y = np.array(points, dtype=np.float64).T
+    kept = ~np.eye(len(points), dtype=np.bool_)
+    found = [coefficient(x[row], y[row]) for row in kept]
+    return f"{np.nanmin(found):+.2f} to {np.nanmax(found):+.2f}"
+
+
+def correlation(
+    coefficient: Coefficient,
+    points: Sequence[tuple[float, float]],
+    draws: int = 10_000,
+) -> Correlation | None:
+    """A coefficient with its bootstrap interval (percentiles, points resampled in pairs); None of fewer than `LEAST`.
+
+    Draws in which one of the two does not vary have no coefficient, and are left out.
+    """
+    if len(points) < LEAST:
+        return None
+    x, y = np.array(points, dtype=np.float64).T
+    value = float(coefficient(x, y))
+    if math.isnan(value):
+        return None
+    chosen = np.random.default_rng(0).integers(len(points), size=(draws, len(points)))
+    found = coefficient(x[chosen], y[chosen])
+    low, high = np.nanquantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Correlation(value, float(low), float(high))

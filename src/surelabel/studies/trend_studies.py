@@ -1,0 +1,78 @@
+"""The studies of how training goes, of rare classes and of cost: Figures 2 to 4, Appendix G."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from surelabel.config.recipes import pictures
+from surelabel.config.run import Run
+from surelabel.studies.ablations import AT_ONCE, PART_PAIRS, PARTS, SOFT_ALL
+from surelabel.studies.cells import cell, seeds_of
+from surelabel.studies.plan import Cell, Job, Study, changed
+
+
+def _curves(scale: str) -> list[Cell]:
+    # Four labels a class, as in the paper's figure, and more of them.
+    places = ("cifar100-400",) if scale == "paper" else ("fashion-mnist-40", "cifar10-40", "cifar10-250")
+    # The supervised one, which the paper's figure does not have, tells over-fitting from learning one's own mistakes.
+    return _all(("pseudo-label", "uda", "fixmatch", "bam-uda", "supervised"), places, scale)
+
+
+def _features(scale: str) -> list[Cell]:
+    """Frozen features of a pretrained network: a minute a run, and the pool helps, as it hardly does from scratch."""
+    return [
+        Cell(title, f"CIFAR-10-{labels}, pretrained", (("", Job(_on_features(method, labels, settings, scale))),), 5)
+        for labels in (40, 250)
+        for title, method, settings in (
+            ("supervised", "supervised", {}),
+            ("FM", "fixmatch", {}),
+            ("BAM-FM", "bam-fixmatch", {}),
+            *((title, *PARTS[title]) for title in ("UDA", SOFT_ALL, AT_ONCE, "BAM-UDA")),
+        )
+    ]
+
+
+def _on_features(method: str, labels: int, settings: Mapping[str, Any], scale: str) -> Run:
+    """The recipe of own pictures, for ten times as long."""
+    longer = {"steps": 3000, "evaluation.every": 0.025, "threads": 1 if scale == "laptop" else None}
+    made: Run = changed(pictures(method, "cifar10", labels), {**longer, **settings})
+    return made
+
+
+def _paws_curves(scale: str) -> list[Cell]:
+    return _all(("paws", "paws+swa", "paws+ema"), ("cifar10-2500" if scale == "paper" else "fashion-mnist-40",), scale)
+
+
+def _classwise(scale: str) -> list[Cell]:
+    """The paper's benchmark has no class with fewer than 10 samples; at α = 100 there are all three groups."""
+    places = ("cifar100-lt-10", "cifar100-lt-100") if scale == "paper" else ("cifar10-lt-100",)
+    return _all(("fixmatch", "bam-uda"), places, scale)
+
+
+def _cost(scale: str) -> list[Cell]:
+    methods = ("uda", "bam-uda", "fixmatch", "bam-fixmatch", "paws", "bam-paws", "paws+swa", "paws+ema")
+    return _all(methods, ("cifar100-400" if scale == "paper" else "fashion-mnist-40",), scale)
+
+
+def _all(methods: tuple[str, ...], places: tuple[str, ...], scale: str) -> list[Cell]:
+    return [cell(method, place, scale, seeds_of(scale)) for place in places for method in methods]
+
+
+COST_PAIRS = (
+    ("UDA", "BAM-UDA"), ("FM", "BAM-FM"), ("PAWS", "BAM-PAWS"), ("PAWS", "PAWS+SWA"), ("PAWS", "PAWS+EMA"),
+)  # fmt: skip
+
+STUDIES = (
+    Study("curves", "accuracy, ECE, purity and confidence through training", "Figure 2 (fig:fm_traincurves)", _curves,
+          pairs=(("UDA", "BAM-UDA"),), shows="curves"),
+    Study("features", "the methods on frozen features of a network that knows ImageNet", "not in the paper", _features,
+          pairs=(("supervised", "FM"), ("supervised", SOFT_ALL), ("supervised", "BAM-UDA"), ("FM", "BAM-FM"),
+                 *PART_PAIRS), shows="curves",
+          note="CIFAR-10's pictures, described once by an EfficientNet-Lite0 that stays as it is; 3000 steps of a "
+          "small network on these features."),
+    Study("paws-curves", "what averaging the weights does to PAWS through training", "Figure 3 (fig:paws_traincurves)",
+          _paws_curves, pairs=(("PAWS", "PAWS+SWA"), ("PAWS", "PAWS+EMA")), shows="curves"),
+    Study("classwise", "accuracy on frequent and on rare classes", "Figure 4 (sfig:lt_classwise)", _classwise,
+          pairs=(("FM", "BAM-UDA"),), shows="groups"),
+    Study("cost", "seconds a step, and steps until the baseline's accuracy", "Appendix G (appendix:computation)", _cost,
+          pairs=COST_PAIRS, shows="cost"),
+)  # fmt: skip

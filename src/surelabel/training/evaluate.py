@@ -1,0 +1,99 @@
+"""Predictions for a source of images, and the figures that follow from them."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from surelabel.config.run import Run
+from surelabel.data.long_tail import by_group
+from surelabel.data.source import UNLABELLED, Source, in_batches
+from surelabel.models.network import Network
+from surelabel.models.paws_head import Projection
+from surelabel.models.prediction import Prediction
+from surelabel.training import metrics
+from surelabel.utils.errors import UserError
+from surelabel.utils.rng import generator, sample_order
+
+
+class NotFinite(UserError):
+    """The network has diverged."""
+
+
+@torch.no_grad()
+def predict(network: Network, source: Source, index: NDArray[np.int64], batch: int) -> Prediction:
+    """Class probabilities of these images, on the CPU. Leaves the network in the mode that it was in.
+
+    A Bayesian head always samples by the same numbers here, so that evaluating twice gives the same figures.
+    """
+    device = network.scale.device
+    training = network.training
+    network.eval()
+    draws = generator(0, "evaluation")
+    parts = [network.predict(torch.from_numpy(images).to(device), draws) for images in in_batches(source, index, batch)]
+    network.train(training)
+    stds = [part.std.cpu() for part in parts if part.std is not None]
+    prediction = Prediction(torch.cat([part.probs.cpu() for part in parts]), torch.cat(stds) if stds else None)
+    if not torch.isfinite(prediction.probs).all():
+        raise NotFinite("the network's predictions are not finite numbers: its training diverged")
+    return prediction
+
+
+@torch.no_grad()
+def remember(network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
+    """Give a head that predicts by neighbours the labelled images, as the network represents them now."""
+    if not isinstance(network.head, Projection):
+        return
+    device = network.scale.device
+    training = network.training
+    network.eval()
+    parts = [
+        network(torch.from_numpy(images).to(device)).outputs[:, -1] for images in in_batches(source, labelled, batch)
+    ]
+    network.train(training)
+    network.head.remember(torch.cat(parts), torch.from_numpy(source.labels[labelled]).to(device))
+
+
+def known(source: Source) -> NDArray[np.int64]:
+    """The samples whose class is known."""
+    return np.flatnonzero(source.labels != UNLABELLED)
+
+
+def fixed_part(source: Source, samples: int | None) -> NDArray[np.int64]:
+    """The test samples to use at every evaluation: all of them, or a draw that is the same in every run."""
+    index = known(source)
+    return index if samples is None or samples >= len(index) else index[_draw(len(index), samples)]
+
+
+def some(source: Source, samples: int) -> NDArray[np.int64]:
+    """A fixed draw of samples, labelled or not."""
+    return np.arange(len(source)) if samples >= len(source) else _draw(len(source), samples)
+
+
+def _draw(size: int, samples: int) -> NDArray[np.int64]:
+    """So many of `size`, sorted: the start of an order of all of them."""
+    return np.sort(sample_order(0, "test part", 0, samples, size))
+
+
+def figures(network: Network, source: Source, index: NDArray[np.int64], batch: int) -> dict[str, float]:
+    """Accuracy, calibration and the other figures of a network on these samples."""
+    return metrics.evaluation(predict(network, source, index, batch).probs, torch.from_numpy(source.labels[index]))
+
+
+def result(averaged: Network, raw: Network, source: Source, run: Run, pool: Source) -> dict[str, Any]:
+    """The figures on the whole test set: of the evaluated weights, of the raw ones, by class, by group of classes."""
+    index = known(source)
+    labels = torch.from_numpy(source.labels[index])
+    probs = predict(averaged, source, index, run.evaluation.batch).probs
+    classes = [
+        {"class": name} | row for name, row in zip(source.classes, metrics.per_class(probs, labels), strict=True)
+    ]
+    found = metrics.evaluation(probs, labels)
+    return {
+        "samples": len(index),
+        "averaged": found,
+        "raw": found if raw is averaged else figures(raw, source, index, run.evaluation.batch),
+        "classes": classes,
+        "groups": by_group(pool.labels, len(source.classes), (probs.argmax(1) == labels).numpy(), labels.numpy()),
+    }

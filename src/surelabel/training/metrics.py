@@ -1,0 +1,155 @@
+"""Metrics as sums that add up: over batches with `+`, over processes by a sum over `dataclasses.asdict(sums)`.
+
+Making and adding sums never waits for the device; reading a figure does. Shapes: N samples, U unlabelled batch,
+K classes, M bins. Sums are float64, so counts are exact.
+"""
+
+from dataclasses import dataclass
+from typing import Self, TypedDict
+
+import torch
+from torch import Tensor
+
+from surelabel import equations
+from surelabel.equations import Groups
+from surelabel.utils.devices import finest
+from surelabel.utils.errors import UserError
+
+
+@dataclass(frozen=True)
+class _Sums:
+    def __add__(self, other: Self) -> Self:
+        return type(self)(**{name: mine + getattr(other, name) for name, mine in vars(self).items()})
+
+
+class ClassFigures(TypedDict):
+    """One class: how many samples, the share classified rightly, their mean maximum probability (None of no sample)."""
+
+    count: int
+    accuracy: float | None
+    confidence: float | None
+
+
+@dataclass(frozen=True)
+class CalibrationSums(_Sums):
+    """Sums over labelled predictions. The rows of `bins` and `classes` are those of `equations.Groups`."""
+
+    bins: Tensor  # [3, M], by maximum probability
+    classes: Tensor  # [3, K], by label
+    nll: Tensor  # []
+    brier: Tensor  # []
+
+    def figures(self) -> dict[str, float]:
+        """accuracy, ece, mce, nll, brier and confidence (the mean maximum probability)."""
+        bins = Groups(*self.bins)
+        n = bins.size.sum()
+        return _floats(
+            {
+                "accuracy": bins.correct.sum() / n,
+                "ece": equations.ece_of_bins(bins),
+                "mce": equations.mce_of_bins(bins),
+                "nll": self.nll / n,
+                "brier": self.brier / n,
+                "confidence": bins.confidence.sum() / n,
+            }
+        )
+
+    def per_class(self) -> list[ClassFigures]:
+        """The figures of each class, in the order of their numbers."""
+        return [
+            ClassFigures(count=int(n), accuracy=correct / n if n else None, confidence=confidence / n if n else None)
+            for n, confidence, correct in self.classes.T.tolist()
+        ]
+
+
+def calibration_sums(probs: Tensor, labels: Tensor, bins: int = 10) -> CalibrationSums:
+    """The sums of one batch of predictions. probs [N, K], labels [N]."""
+    n, classes = probs.shape
+    return CalibrationSums(
+        bins=torch.stack(equations.equal_width_bins(probs, labels, bins)),
+        classes=torch.stack(equations.group(labels, classes, *equations.top(probs, labels))),
+        nll=equations.nll(probs, labels) * n,
+        brier=equations.brier(probs, labels) * n,
+    )
+
+
+@dataclass(frozen=True)
+class SelectionSums(_Sums):
+    """Sums over pseudo-labels, each []: seen, accepted, accepted with a known label, and of these the right ones."""
+
+    seen: Tensor
+    accepted: Tensor
+    known: Tensor
+    correct: Tensor
+    max_prob: Tensor
+
+    def figures(self) -> dict[str, float | None]:
+        """purity (None unless most accepted samples' labels are known), acceptance, confidence (mean of `max_prob`).
+
+        Where only the labels that the network learns from are known, they would say how well it learnt them.
+        """
+        seen, accepted, known, correct, max_prob = torch.stack([*vars(self).values()]).tolist()
+        return {
+            "purity": correct / known if 2 * known > accepted else None,
+            "acceptance": accepted / seen,
+            "confidence": max_prob / seen,
+        }
+
+
+def selection_sums(probs: Tensor, mask: Tensor, labels: Tensor) -> SelectionSums:
+    """The sums of one unlabelled batch. probs [U, K], mask [U] accepted or not, labels [U] with -1 where unknown."""
+    confidence, correct = equations.top(probs, labels)
+    accepted = mask.to(finest(mask.device))
+    return SelectionSums(
+        seen=torch.ones_like(accepted).sum(),
+        accepted=accepted.sum(),
+        known=(accepted * (labels >= 0)).sum(),
+        correct=(accepted * correct).sum(),
+        max_prob=confidence.to(accepted.dtype).sum(),
+    )
+
+
+def scores(probs: Tensor, labels: Tensor) -> dict[str, float]:
+    """The scores that need all samples at once: ece_classwise, ece_equal_mass, aurc. probs [N, K], labels [N]."""
+    return _floats(
+        {
+            "ece_classwise": equations.classwise_ece(probs, labels),
+            "ece_equal_mass": equations.equal_mass_ece(probs, labels),
+            "aurc": equations.aurc(probs, labels),
+        }
+    )
+
+
+def evaluation(probs: Tensor, labels: Tensor) -> dict[str, float]:
+    """All figures of a set of predictions. probs [N, K], labels [N] -> accuracy, ece, mce, nll, ..., aurc."""
+    _check(probs, labels)
+    return calibration_sums(probs, labels).figures() | scores(probs, labels)
+
+
+def per_class(probs: Tensor, labels: Tensor) -> list[ClassFigures]:
+    """The figures of each class, in the order of their numbers. probs [N, K], labels [N]."""
+    _check(probs, labels)
+    return calibration_sums(probs, labels).per_class()
+
+
+def _floats(figures: dict[str, Tensor]) -> dict[str, float]:
+    return dict(zip(figures, torch.stack(list(figures.values())).tolist(), strict=True))
+
+
+def _check(probs: Tensor, labels: Tensor) -> None:
+    if probs.ndim != 2 or labels.shape != probs.shape[:1] or probs.numel() == 0:
+        raise UserError(
+            f"predictions {tuple(probs.shape)} and labels {tuple(labels.shape)} do not fit: "
+            "give probabilities [samples, classes] and one label per sample, at least one"
+        )
+    if not (labels.min() >= 0 and labels.max() < probs.shape[1]):
+        raise UserError(
+            f"labels {int(labels.min())}..{int(labels.max())} are outside 0..{probs.shape[1] - 1}: "
+            "evaluate only samples whose class is known"
+        )
+    # 0.01 lets half precision through; logits, NaN and infinities do not pass.
+    if not (probs.min() >= 0 and ((probs.sum(-1) - 1).abs() < 0.01).all()):
+        raise UserError(
+            "some predictions are not probabilities (negative, not finite, or not summing to 1): "
+            "pass softmax outputs, and look for a diverged training"
+        )

@@ -1,0 +1,80 @@
+"""TrainState: all that changes while training, and so all that a checkpoint holds."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+from torch.optim import Optimizer
+from torch.optim.swa_utils import AveragedModel
+
+from surelabel.methods.selection import State
+from surelabel.models.network import Network
+from surelabel.utils.distributed import ALONE, Share
+
+
+@dataclass
+class TrainState:
+    """The network, its average, the optimizers, what the selection rule remembers, and where we are.
+
+    `taught` says that the average makes the pseudo-labels. Without an average, the network does, and is evaluated.
+    """
+
+    network: Network
+    average: AveragedModel | None
+    optimizers: list[Optimizer]
+    selection: State
+    taught: bool = False
+    step: int = 0
+    # This process's part of sums since the last evaluation: losses, and what was accepted of the pseudo-labels.
+    tally: dict[str, Tensor] = field(default_factory=dict)
+    # One row an evaluation, as in metrics.jsonl.
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def evaluated(self) -> Network:
+        """The network that is evaluated: the average where there is one."""
+        if self.average is None:
+            return self.network
+        module = self.average.module
+        assert isinstance(module, Network)
+        return module
+
+    @property
+    def teacher(self) -> Network:
+        """The network that makes the pseudo-labels."""
+        return self.evaluated if self.taught else self.network
+
+    @property
+    def networks(self) -> list[Network]:
+        """The network and, where there is one, its average."""
+        return [self.network] if self.average is None else [self.network, self.evaluated]
+
+    def count(self, **sums: Tensor) -> None:
+        """Add to the tally, without waiting for the device."""
+        for name, value in sums.items():
+            self.tally[name] = self.tally[name] + value if name in self.tally else value.clone()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Tensors, numbers, strings, lists and dictionaries, nothing else."""
+        return {
+            "network": self.network.state_dict(),
+            "average": None if self.average is None else self.average.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "selection": self.selection,
+            "step": self.step,
+            "tally": self.tally,
+            "history": self.history,
+        }
+
+    def load_state_dict(self, state: dict[str, Any], share: Share = ALONE) -> None:
+        """Become what `state_dict` described; of the tally, whose sums have a part for each process, this one's."""
+        self.network.load_state_dict(state["network"])
+        if self.average is not None:
+            self.average.load_state_dict(state["average"])
+        for optimizer, stored in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(stored)
+        device = next(self.network.parameters()).device
+        self.selection = {name: tensor.to(device) for name, tensor in state["selection"].items()}
+        self.tally = {name: share.take(tensor.to(device).reshape(-1)) for name, tensor in state["tally"].items()}
+        self.step = state["step"]
+        self.history = state["history"]

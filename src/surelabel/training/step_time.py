@@ -1,0 +1,39 @@
+"""How long a step takes here, and so how many a time allows."""
+
+import time
+from statistics import median
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from surelabel.config.run import Run
+from surelabel.data.source import DataSet
+from surelabel.training import build, build_data
+from surelabel.training.components import NOTHING, Own
+from surelabel.training.loop import advance
+
+TIMED = 5
+FEWEST = 50
+# Of the time that is asked for, evaluating and saving take a part.
+TRAINING = 0.85
+
+
+def seconds_per_step(run: Run, data: DataSet, labelled: NDArray[np.int64], own: Own = NOTHING) -> float:
+    """The median of some steps, on a network that is thrown away."""
+    method = build.build_method(run, len(data.train))
+    state = build.build_state(run, build.build_network(run, build_data.task_of(data), own), method)
+    loader = build.build_loader(run, data, labelled, own)
+    model = state.network.train()
+    times = []
+    for step in range(TIMED + 1):
+        start = time.perf_counter()
+        losses = advance(method, model, state, loader(step), torch.autograd.backward, run.precision)
+        losses.total.item()  # waits for a GPU
+        times.append(time.perf_counter() - start)
+    return median(times[1:])  # the first one warms up
+
+
+def steps_in(minutes: float, seconds: float) -> int:
+    """How many steps of so many seconds a run of so many minutes has."""
+    return max(FEWEST, int(60 * TRAINING * minutes / seconds))

@@ -1,0 +1,146 @@
+"""The way of somebody with a folder of pictures and a table of a few labels."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from surelabel.cli import fit_outputs as conclude
+from surelabel.cli.main import main
+from surelabel.config.run import Run
+from surelabel.data.source import DataSet
+from surelabel.inference.cross_validation import Estimate
+from surelabel.training.run_folder import RunFolder
+from tests.conftest import digits
+
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+SMALL = ["--network.name", "wrn-10-1", "--batch.labelled", "8", "--batch.ratio", "2", "--threads", "1"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """120 pictures with odd names, 30 of them labelled."""
+    place = tmp_path_factory.mktemp("own data")
+    images, labels = digits()
+    lines = []
+    for number in range(120):
+        name = f"größe {labels[number]}/a, {number}.png" if number % 2 else f"={number}.png"
+        (place / "pictures" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(images[number, 0]).save(place / "pictures" / name)
+        lines.append((name, f"<b>{labels[number]}</b>"))
+    write(place / "labels.csv", lines[:30])
+    write(place / "more.csv", lines[28:36])
+    return place
+
+
+def write(path, rows):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("path", "label"), *rows])
+
+
+@pytest.fixture(scope="module")
+def run(place):
+    words = ["fit", str(place / "pictures"), "--labels", str(place / "labels.csv"), "--steps", "10", *SMALL]
+    assert main([*words, "--out", str(place / "run"), "--cv", "2"]) == 0
+    return place / "run"
+
+
+def rows(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_every_unlabelled_picture_is_predicted(run, place):
+    found = rows(run / "predictions.csv")
+    assert len(found) == 90
+    assert set(found[0]) == {"sample", "class", "confidence", "entropy", "deviation"}
+    labelled = {row["path"] for row in rows(place / "labels.csv")}
+    assert not labelled & {row["sample"].removeprefix("'") for row in found}
+    assert sum(row["sample"].startswith("größe ") for row in found) == 45
+    assert sum(row["sample"].startswith("'=") for row in found) == 45
+
+
+def test_the_page_shows_what_to_label_next_and_names_as_text(run):
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "What to label next" in page
+    assert "<b>1</b>" not in page
+    assert "&lt;b&gt;1&lt;/b&gt;" in page
+
+
+def test_cross_validation_leaves_a_run_for_each_part(run):
+    parts = [RunFolder(run / f"cv-{part}-of-2") for part in (1, 2)]
+    assert [part.run().holdout for part in parts] == ["1/2", "2/2"]
+    assert [len(part.labelled()) for part in parts] == [15, 15]
+    assert len(list(run.glob("cv-*"))) == 2
+    assert json.loads((run / "estimate.json").read_text())["labels"] == 30
+    assert "by cross-validation of the run itself over the 30 labels" in (run / "report.html").read_text()
+
+
+def test_more_labels_make_another_run(run, place, capsys):
+    assert main(["suggest", str(run), "-n", "3", "-o", str(place / "next.csv")]) == 0
+    suggested = rows(place / "next.csv")
+    assert [row["label"] for row in suggested] == ["", "", ""]
+    # As a spreadsheet would leave it: with all its columns, and one label not filled in.
+    filled = [row | {"label": "<b>3</b>"} for row in suggested[:-1]] + suggested[-1:]
+    with (place / "next.csv").open("w", newline="", encoding="utf-8") as file:
+        lines = csv.DictWriter(file, list(suggested[0]))
+        lines.writeheader()
+        lines.writerows(filled)
+    assert main(["fit", "--from", str(run), "--labels", str(place / "next.csv"), "--steps", "4"]) == 0
+    again = RunFolder(f"{run}-2")
+    assert len(again.labelled()) == 32
+    assert again.run().network.name == "wrn-10-1"
+    assert again.run().label_files == (str(place / "labels.csv"), str(place / "next.csv"))
+    assert "120 pictures" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--from", "nowhere", "--labels", "a.csv"], "not a run folder"),
+        (["--from", "RUN"], "name a .csv file"),
+        (["--from", "RUN", "--labels", "a.csv", "--method", "uda"], "do not go together"),
+        (["--minutes", "5", "--steps", "7"], "do not go together"),
+        (["--minutes", "soon"], "--minutes soon: give a number"),
+        (["--cv", "1"], "--cv 1: give a whole number from 2"),
+        (["--cv", "5", "--holdout", "20%"], "do not go together"),
+        (["phc", "--labels", "some.csv"], "is no folder"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(words, message, run, capsys):
+    assert main(["fit", *(str(run) if word == "RUN" else word for word in words)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_one_class_is_not_enough(place, tmp_path, capsys):
+    write(tmp_path / "one.csv", [("=0.png", "cat"), ("=2.png", "cat")])
+    words = ["fit", str(place / "pictures"), "--labels", str(tmp_path / "one.csv"), "--out", str(tmp_path / "run")]
+    assert main([*words, *SMALL]) == 2
+    assert "names one class only, 'cat'" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_class_with_one_label_is_named(place, tmp_path, capsys):
+    write(tmp_path / "two.csv", [("=0.png", "cat"), ("=2.png", "cat"), ("=4.png", "dog")])
+    words = ["fit", str(place / "pictures"), "--labels", str(tmp_path / "two.csv"), "--out", str(tmp_path / "run")]
+    assert main([*words, *SMALL, "--steps", "2"]) == 0
+    assert "Only one label: dog." in capsys.readouterr().out
+
+
+def test_a_test_picture_that_was_learnt_from_is_told_of(digits_data):
+    class Folder:
+        def labelled(self):
+            return np.array([3, 4])
+
+    data = DataSet("d", digits_data.train, digits_data.train, (0.0,), (1.0,))
+    (note,) = conclude.doubts(data, Folder())
+    assert "test pictures are nearly the same as labelled ones" in note
+
+
+def test_an_estimate_reads_well():
+    words = conclude.in_words(Estimate(50, 60), "the run itself")
+    assert words.startswith("Right for about 83% of samples like the labelled ones (95% interval 65% to 93%)")
+    assert Run(labels="a.csv,b.csv").label_files == ("a.csv", "b.csv")

@@ -1,0 +1,120 @@
+from dataclasses import replace
+
+import pytest
+
+from surelabel.config.recipes import BENCHMARKS, POOLS, SIZES, finetune, parse, recipe
+from surelabel.config.run import METHODS, steps_of
+from surelabel.config.validate import validate
+from surelabel.data.long_tail import class_sizes
+from surelabel.methods import METHODS as BUILT
+from surelabel.training import build
+from surelabel.utils.errors import UserError
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("benchmark", BENCHMARKS)
+@pytest.mark.parametrize(
+    "method", [*METHODS, "fixmatch+ema", "bam-uda+ema", "paws+ema", "paws+swa", "pseudo-label+swa"]
+)
+def test_every_row_of_the_paper_has_a_valid_recipe(method, benchmark, size):
+    named, data, labels = parse(f"{method}-{benchmark}")
+    assert named == method
+    if data == "imagenet" and "paws" not in method:
+        with pytest.raises(UserError, match="ImageNet has a recipe for paws"):
+            recipe(method, data, labels, size)
+        return
+    run = validate(recipe(method, data, labels, size))
+    assert (run.method, run.data, run.labels) == (method, data, labels)
+    for duration in (run.head.kl_warmup, run.optimizer.warmup, run.teacher.onset, run.teacher.warmup):
+        assert steps_of(duration, run.steps) < run.steps
+    if not run.base.endswith("paws"):
+        assert run.batch.ratio == (1 if "phc" in benchmark or run.base.endswith("pseudo-label") else 7)
+
+
+def test_the_method_may_be_left_out():
+    assert parse("phc-10") == (None, "phc", "10%")
+
+
+def test_the_papers_constants():
+    small, large = recipe("fixmatch", "cifar10", 250, "paper"), recipe("uda", "cifar100", 400, "paper")
+    assert (small.steps, small.batch.labelled, small.network.name) == (2**20, 64, "wrn-28-2")
+    assert (small.optimizer.lr, small.optimizer.weight_decay, small.average.decay) == (0.03, 5e-4, 0.999)
+    assert (large.network.name, large.optimizer.weight_decay) == ("wrn-28-8", 1e-3)
+    crystals = recipe("fixmatch", "phc", "10%", "paper")
+    assert (crystals.steps, crystals.optimizer.lr, crystals.network.padding) == (300 * 155, 0.01, "zeros")
+    assert set(vars(crystals.views).values()) == {"periodic"}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("base", ["", "bam-"])
+def test_pseudo_label_on_crystals_is_fixmatch(base, size):
+    """Weak and strong views are the same there: a study that showed both would show one thing twice."""
+    one, two = (build.resolve(recipe(f"{base}{name}", "phc", "10%", size)) for name in ("pseudo-label", "fixmatch"))
+    assert replace(one, method=two.method, out=two.out) == two
+    methods = [replace(build.build_method(run), views=None) for run in (one, two)]
+    assert methods[0] == methods[1]
+
+
+def test_finetuning_computes_as_its_run_did():
+    run = replace(recipe("paws+ema", "imagenet", "10%", "paper"), compile=False)
+    tuned = finetune(run, "run", 100)
+    assert run.precision == "32"
+    assert (tuned.precision, tuned.compile) == ("32", False)
+
+
+def test_an_epoch_is_of_the_data_set_it_is_named_for():
+    """The totals of long-tailed CIFAR are those that the paper prints; here they are counted again."""
+    for name, images in POOLS.items():
+        kind, tail, alpha = name.partition("-lt")
+        if tail:
+            classes = 100 if kind == "cifar100" else 10
+            assert images == sum(class_sizes(50_000 // classes, int(alpha), classes))
+            assert recipe("paws", name, "10%", "paper").steps == 600 * -(-images // 256)
+    assert recipe("paws", "fashion-mnist", 40, "paper").steps == 600 * 235
+
+
+def test_the_constants_of_paws():
+    """facts: PAWS's released configuration for CIFAR-10, and the averages of the paper."""
+    run = recipe("paws+ema", "cifar10", 4000, "paper")
+    epoch = 196  # of 256 images in 50,000
+    assert (run.steps, run.paws.unlabelled, run.paws.per_class, run.paws.support_views) == (600 * epoch, 256, 64, 2)
+    rate = run.optimizer
+    assert (rate.lr * rate.start, rate.lr, rate.lr * rate.end) == pytest.approx((0.8, 3.2, 0.032))
+    assert (rate.warmup, rate.trust, rate.momentum, rate.weight_decay) == (10 * epoch, 0.001, 0.9, 1e-6)
+    assert (run.paws.temperature, run.paws.smoothing, run.paws.width) == (0.1, 0.1, 128)
+    assert (run.paws.large, run.paws.small_least, run.paws.small) == (0.75, 0.3, 0.75)
+    assert (run.teacher.schedule, run.teacher.gamma, run.teacher.warmup) == ("linear", 0.996, 50 * epoch)
+    assert recipe("paws+swa", "cifar10", 4000, "paper").teacher.onset == 200 * epoch
+    assert recipe("paws+swa", "cifar100", 4000, "paper").teacher.onset == 100 * epoch
+    natural = recipe("paws+ema", "imagenet", "10%", "paper")
+    assert (natural.network.name, natural.paws.width, natural.paws.prediction_head) == ("resnet-50", 2048, True)
+    assert (natural.teacher.schedule, natural.teacher.gamma) == ("cosine", 0.95)
+    rate = natural.optimizer
+    assert (rate.lr * rate.start, rate.lr, rate.lr * rate.end) == pytest.approx((0.3, 6.4, 0.064))
+    assert (natural.steps, natural.paws.unlabelled) == (200 * 313, 64 * 64)
+    assert (natural.paws.classes, natural.paws.per_class, natural.paws.support_views) == (64 * 15, 6, 1)
+    assert (natural.paws.large, natural.paws.small_least, natural.paws.small, natural.paws.small_size) == (
+        0.14, 0.05, 0.14, 96,
+    )  # fmt: skip
+    match = recipe("fixmatch+ema", "cifar10", 250, "paper").teacher
+    assert (match.schedule, match.gamma) == ("cosine", 0.25)
+
+
+def test_a_mistyped_name_is_corrected():
+    with pytest.raises(UserError, match="Did you mean 'fixmatch-cifar10-250'"):
+        parse("fixmatch-cifar10-25")
+    with pytest.raises(UserError, match="Did you mean 'laptop'"):
+        recipe(size="labtop")
+
+
+def test_the_names_of_methods_are_those_that_exist():
+    assert tuple(BUILT) == METHODS
+
+
+@pytest.mark.parametrize(("benchmark", "quantile"), [("cifar10-250", 0.95), ("cifar100-400", 0.75), ("phc-10", 0.9)])
+def test_the_quantile_is_the_papers_for_the_methods_that_have_one(benchmark, quantile):
+    _, data, labels = parse(benchmark)
+    for method in METHODS:
+        asked = quantile if method in ("bam-pseudo-label", "bam-uda", "bam-fixmatch") else None
+        for teacher in ("", "+ema", "+swa"):
+            assert recipe(method + teacher, data, labels, "paper").selection.quantile == asked

@@ -1,0 +1,154 @@
+import contextlib
+import os
+import pickle
+import struct
+import subprocess
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from surelabel.data.benchmarks.safe_pickle import load_dict
+from surelabel.utils.errors import UserError
+from tests.data.benchmarks.official_files import python2_pickle
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (3, 5)).astype(np.uint8)
+PLAIN = {b"data": PIXELS, b"labels": [3, 1, 2], b"names": [b"a.png", b"b.png", b"c.png"], b"label": b"batch 1"}
+
+
+def same(loaded, expected):
+    assert loaded.keys() == expected.keys()
+    for key, value in expected.items():
+        np.testing.assert_array_equal(loaded[key], value)
+
+
+def test_the_tests_write_pickles_as_python_reads_them():
+    same(pickle.loads(python2_pickle(PLAIN), encoding="bytes"), PLAIN)
+
+
+@pytest.mark.parametrize("protocol", ["python 2", 2, 3, 4])
+def test_plain_data_come_back_whole(protocol):
+    content = python2_pickle(PLAIN) if protocol == "python 2" else pickle.dumps(PLAIN, protocol)
+    same(load_dict(content, "batch"), {key.decode(): value for key, value in PLAIN.items()})
+
+
+@pytest.mark.parametrize("dtype", ["u1", "<i2", ">i4", "<u8", "<f4", ">f8", "?"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_arrays_of_plain_types_come_back_whole(dtype, order):
+    array = np.asarray(PIXELS.astype(dtype), order=order)
+    loaded = load_dict(pickle.dumps({"a": array}, 2), "batch")["a"]
+    assert loaded.dtype == array.dtype
+    np.testing.assert_array_equal(loaded, array)
+
+
+class Runs:
+    """Pickles to a call of any function."""
+
+    def __init__(self, function, *arguments):
+        self.call = function, arguments
+
+    def __reduce__(self):
+        return self.call
+
+
+def test_a_pickle_that_runs_a_command_is_refused_and_the_command_not_run(tmp_path):
+    marker = tmp_path / "ran"
+    calls = [
+        Runs(os.system, f"touch {marker}"),
+        Runs(subprocess.check_call, ["touch", str(marker)]),
+        Runs(eval, f"open({str(marker)!r}, 'w')"),
+        Runs(exec, f"open({str(marker)!r}, 'w')"),
+        Runs(open, str(marker), "w"),
+        Runs(getattr, "text", "upper"),
+    ]
+    for call in calls:
+        for protocol in range(5):
+            for value in (call, {"data": call}, {"labels": [call]}):
+                with pytest.raises(UserError, match="it asks to run"):
+                    load_dict(pickle.dumps(value, protocol), "batch")
+    assert not marker.exists()
+    pickle.loads(pickle.dumps(calls[0]))
+    assert marker.exists(), "an ordinary unpickler would have run it"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        # A command by each other way of calling: INST, OBJ, and a name put together at run time.
+        (b"(S'touch x'\nios\nsystem\n.", "it asks to run os.system"),
+        (b"(cos\nsystem\nS'touch x'\no.", "it asks to run os.system"),
+        (b"\x80\x04\x8c\x05posix\x8c\x06system\x93\x8c\x07touch x\x85R.", "it asks to run posix.system"),
+        # A part of an allowed name.
+        (b"cnumpy\ndtype.__class__\n.", r"it asks to run numpy.dtype.__class__"),
+        (b"\x80\x04\x8c\x05numpy\x8c\x0edtype.__init__\x93.", r"it asks to run numpy.dtype.__init__"),
+        # Another codec, and an attempt to alter what the stand-ins are.
+        (b"c_codecs\nencode\n(Vx\nVrot13\ntR.", "it asks for the codec rot13"),
+        (b"c_codecs\nencode\n}S'a'\nI1\nsb.", "refused"),
+        (b"cnumpy\ndtype\n}S'a'\nI1\nsb.", "refused"),
+        (b"cnumpy\nndarray\n}S'a'\nI1\nsb.", "refused"),
+        # Room for four thousand million objects, an object from outside, an extension.
+        (b"\x80\x02}r\xff\xff\xff\xff.", "counts 4294967295 objects"),
+        (b"}p4294967295\n.", "counts 4294967295 objects"),
+        (b"Pname\n.", "refused"),
+        (b"\x80\x02\x82\x01.", "refused"),
+    ],
+)
+def test_other_ways_to_call_or_to_exhaust_are_refused(content, message):
+    with pytest.raises(UserError, match=message):
+        load_dict(content, "batch")
+
+
+def forged(dtype=b"u1", order=b"|", shape=(2, 3), content=b"123456"):
+    """An array's pickle with any type, shape and bytes."""
+    array = python2_pickle({b"a": PIXELS})
+    numbers = b"(" + b"".join(b"J" + struct.pack("<i", n) for n in shape) + b"t"
+    start, rest = array.split(b"(J\x03\x00\x00\x00J\x05\x00\x00\x00t")
+    head, tail = rest.split(b"U\x0f", 1)
+    head = head.replace(b"U\x02u1", b"U" + bytes([len(dtype)]) + dtype).replace(b"U\x01|", b"U\x01" + order)
+    return start + numbers + head + b"U" + bytes([len(content)]) + content + tail[15:]
+
+
+def test_an_array_put_together_by_hand_is_read():
+    np.testing.assert_array_equal(load_dict(forged(), "x")["a"], np.frombuffer(b"123456", np.uint8).reshape(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("forgery", "message"),
+    [
+        ({"shape": (2, 4)}, r"shape \(2, 4\) needs 8 bytes, but has 6"),
+        ({"shape": (-2, -3)}, "needs 6 bytes"),
+        ({"shape": (2**31 - 1,) * 4}, "needs"),
+        ({"dtype": b"O8", "content": b"\1" * 48}, "array of type"),
+        ({"dtype": b"V8", "content": b"\1" * 48}, "array of type"),
+        ({"dtype": b"S1"}, "array of type"),
+        ({"order": b"@"}, "array of type @u1"),
+    ],
+)
+def test_a_forged_array_is_refused(forgery, message):
+    with pytest.raises(UserError, match=message):
+        load_dict(forged(**forgery), "x")
+
+
+@pytest.mark.parametrize("value", [[1, 2], "text", {"a": [[1]]}, {"a": {"b": 1}}, {1: 2}, {"a": (1, 2)}, {"a": {1}}])
+def test_what_is_no_dictionary_of_plain_data_is_refused(value):
+    with pytest.raises(UserError, match="batch"):
+        load_dict(pickle.dumps(value, 2), "batch")
+
+
+@settings(max_examples=60)
+@given(st.floats(0, 1, exclude_max=True))
+def test_a_truncated_pickle_is_refused(share):
+    content = python2_pickle(PLAIN)
+    with pytest.raises(UserError, match="batch"):
+        load_dict(content[: int(share * len(content))], "batch")
+
+
+@settings(max_examples=300)
+@given(st.integers(0, len(python2_pickle(PLAIN)) - 1), st.integers(0, 255))
+def test_a_changed_byte_ends_in_words_or_in_plain_data(place, value):
+    content = bytearray(python2_pickle(PLAIN))
+    content[place] = value
+    with contextlib.suppress(UserError):
+        loaded = load_dict(bytes(content), "batch")
+        assert all(isinstance(item, np.ndarray | list | bytes | str | int | float | None) for item in loaded.values())

@@ -1,0 +1,183 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from surelabel.data.shards import index as shard_index
+from surelabel.data.shards.index import NAME, read_index
+from surelabel.data.shards.source import find_parts
+from surelabel.utils.errors import UserError
+from tests.data.shards.test_samples import png
+from tests.data.shards.test_tar import tar
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("SURELABEL_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def write(folder, shards, classes=None):
+    folder.mkdir(exist_ok=True)
+    for name, contents in shards.items():
+        (folder / name).write_bytes(tar(contents))
+    if classes is not None:
+        (folder / "classes.json").write_text(json.dumps(classes))
+    return folder
+
+
+def index(folder):
+    return read_index(folder, find_parts(folder))
+
+
+TWO = {
+    "train-0.tar": {"0.png": png(), "0.cls": b"1", "1.png": png(), "1.cls": b"0"},
+    "train-1.tar": {"0.png": png((3, 3)), "2.png": png(), "2.cls": b"1"},
+    "test-0.tar": {"0.png": png(), "0.cls": b"0"},
+}
+
+
+def test_rows_lead_to_every_image_and_the_second_time_come_from_the_file(tmp_path, monkeypatch):
+    folder = write(tmp_path / "s", TWO, ["cat", "dog"])
+    found = index(folder)
+    assert (found.head.counts, found.head.classes) == ({"train": 4, "test": 1}, ["cat", "dog"])
+    assert (found.head.height, found.head.width, found.head.alike, found.head.grey) == (4, 6, 4, False)
+    np.testing.assert_array_equal(found.rows[0], [0, 0, 1, 1, 2])
+    np.testing.assert_array_equal(found.rows[3], [1, 0, -1, 1, 0])
+    for shard, offset, size, _ in found.rows.T:
+        held = (folder / found.head.files[shard][0]).read_bytes()
+        assert held[offset : offset + size].startswith(b"\x89PNG")
+    monkeypatch.setattr(shard_index, "read_samples", lambda path: pytest.fail("read again"))
+    again = index(folder)
+    assert again.head == found.head
+    np.testing.assert_array_equal(again.rows, found.rows)
+    assert isinstance(again.rows.base, np.memmap)
+    assert not again.rows.flags.writeable
+
+
+@pytest.mark.parametrize("change", ["shard", "classes", "name"])
+def test_a_changed_set_is_read_anew(tmp_path, change):
+    folder = write(tmp_path / "s", TWO, ["cat", "dog"])
+    index(folder)
+    if change == "shard":
+        write(folder, {"train-1.tar": {"9.png": png()}})
+        assert index(folder).head.counts["train"] == 3
+    elif change == "classes":
+        write(folder, {}, ["cat", "dog", "mouse"])
+        assert index(folder).head.classes == ["cat", "dog", "mouse"]
+    else:
+        (folder / "train-1.tar").rename(folder / "train-2.tar")
+        assert index(folder).head.files[1][0] == "train-2.tar"
+
+
+@pytest.mark.parametrize("place", [0, 5, 60, -200, -9, -1])
+def test_a_damaged_index_is_made_anew(tmp_path, place):
+    folder = write(tmp_path / "s", TWO, ["cat", "dog"])
+    rows = index(folder).rows.copy()
+    content = bytearray((folder / NAME).read_bytes())
+    content[place] ^= 0x55
+    (folder / NAME).write_bytes(content)
+    np.testing.assert_array_equal(index(folder).rows, rows)
+    (folder / NAME).write_bytes(content[:-20])
+    np.testing.assert_array_equal(index(folder).rows, rows)
+
+
+@pytest.mark.parametrize(("row", "value"), [(0, 9), (0, -1), (1, 10**9), (1, -1), (2, 2**40), (2, 0), (3, 2), (3, -2)])
+def test_an_index_that_leads_astray_is_made_anew_though_its_checksum_is_right(tmp_path, row, value):
+    folder = write(tmp_path / "s", TWO, ["cat", "dog"])
+    right = index(folder)
+    rows = right.rows.copy()
+    rows[row, 1] = value
+    head = replace(right.head, checksum=shard_index._checksum(rows))
+    shard_index._write(folder / NAME, head, rows)
+    np.testing.assert_array_equal(index(folder).rows, right.rows)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"classes": [1, 2]}, {"height": "4"}, {"counts": {"train": -5}}, {"counts": [1]}, {"skipped": {}}, {"alike": "4"}],
+)
+def test_an_index_with_a_wrong_head_is_made_anew(tmp_path, change):
+    folder = write(tmp_path / "s", TWO, ["cat", "dog"])
+    right = index(folder)
+    shard_index._write(folder / NAME, replace(right.head, **change), right.rows)
+    assert index(folder).head == right.head
+
+
+def test_a_folder_that_cannot_be_written_has_its_index_in_the_cache(tmp_path, cache, monkeypatch):
+    folder = write(tmp_path / "s", TWO, ["cat", "dog"])
+    atomic_write = shard_index.atomic_write
+
+    def read_only(path, mode):
+        if path.parent == folder:
+            raise UserError("read-only")
+        return atomic_write(path, mode)
+
+    monkeypatch.setattr(shard_index, "atomic_write", read_only)
+    index(folder)
+    assert not (folder / NAME).exists()
+    assert len(list((cache / "shards").iterdir())) == 1
+    monkeypatch.setattr(shard_index, "read_samples", lambda path: pytest.fail("read again"))
+    index(folder)
+
+
+def test_a_user_without_a_home_keeps_the_index_beside_the_shards_or_learns_why_not(tmp_path, monkeypatch):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    def read_only(path, mode):
+        raise UserError(f"cannot write {path}: Read-only file system")
+
+    monkeypatch.delenv("SURELABEL_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr("pathlib.Path.home", homeless)
+    folder = write(tmp_path / "s", TWO, ["cat", "dog"])
+    assert index(folder).head.counts["train"] == 4
+    (folder / NAME).unlink()
+    monkeypatch.setattr(shard_index, "atomic_write", read_only)
+    with pytest.raises(UserError, match=r"cannot write .*\.surelabel-index: Read-only"):
+        index(folder)
+
+
+def one(label):
+    return {"0.png": png(), "0.cls": label}
+
+
+@pytest.mark.parametrize(
+    ("shards", "classes", "message"),
+    [
+        ({"0.tar": one(b"0"), "1.tar": one(b"cat")}, None, r"some samples name their class.*0 in 0\.tar but 'cat' in"),
+        ({"0.tar": one(b"2")}, ["a", "b"], "has the class 2, not 0 to 1"),
+        ({"0.tar": one(b"c")}, ["a", "b"], "has the class 'c', not one of a, b"),
+        ({"0.tar": one(b"-3")}, None, "has the class -3"),
+        ({"0.tar": one(b"99999999")}, None, "too large for a class number"),
+        ({"train-0.tar": one(b"a"), "test-0.tar": one(b"b")}, None, "has the class 'b', not one of a"),
+        ({"0.tar": one(b"a")}, {"a": 1}, "must be a list of the classes' names"),
+        ({"0.tar": one(b"a")}, ["a", "a"], "which differ"),
+        (
+            {"0.tar": {"0.png": b"words"}},
+            None,
+            r"not one image of the train shards can be read \(1 members skipped: 0\.tar/0",
+        ),
+        ({"train-0.tar": one(b"a"), "val-0.tar": {}}, None, "not one image of the test shards"),
+    ],
+)
+def test_labels_that_do_not_fit_together_are_refused(tmp_path, shards, classes, message):
+    with pytest.raises(UserError, match=message):
+        index(write(tmp_path / "s", shards, classes))
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "names", "numbers"),
+    [
+        ([b"b", b"a", b"b"], None, ["a", "b"], [1, 0, 1]),
+        ([b"b", b"a", b"b"], ["b", "z", "a"], ["b", "z", "a"], [0, 2, 0]),
+        ([b"2", b"0", b"-1"], None, ["0", "1", "2"], [2, 0, -1]),
+    ],
+)
+def test_classes_are_numbered_as_everywhere(tmp_path, labels, classes, names, numbers):
+    shards = {f"{number}.tar": one(label) for number, label in enumerate(labels)}
+    found = index(write(tmp_path / "s", shards, classes))
+    assert found.head.classes == names
+    assert found.rows[3].tolist() == numbers

@@ -1,0 +1,144 @@
+import numpy as np
+import pytest
+
+from surelabel.config.run import Table
+from surelabel.data.tables.source import load, load_labelled, load_unlabelled
+from surelabel.utils.errors import UserError
+
+
+def written(tmp_path, text: str):
+    path = tmp_path / "table.csv"
+    path.write_text(text)
+    return path
+
+
+GOOD = "size,class,colour\n1,b,red\n2,a,green\n3,,red\n4,b,green\n"
+
+
+def test_rows_become_samples_and_an_empty_label_means_unlabelled(tmp_path):
+    data = load(written(tmp_path, GOOD))
+    assert (data.classes, data.train.labels.tolist(), data.test) == (("a", "b"), [1, 0, -1, 1], None)
+    assert data.train.shape == (4,)  # the size; green, red, anything else
+    rows = data.train.images(np.arange(4))
+    np.testing.assert_allclose(rows[:, 0], (np.arange(4) - 1.5) / np.std(np.arange(4)), rtol=1e-6)
+    assert rows[:, 1:].tolist() == [[0, 1, 0], [1, 0, 0], [0, 1, 0], [1, 0, 0]]
+    assert (data.offset, data.scale) == ((0.0,) * 4, (1.0,) * 4)
+
+
+def test_a_split_column_makes_a_test_set_that_the_encoding_never_saw(tmp_path):
+    data = load(written(tmp_path, "x,y,split\n0,0,train\n2,1,\n100,1,test\n"))
+    assert data.train.images(np.arange(2)).tolist() == [[-1], [1]]
+    assert data.test.images(np.arange(1)).tolist() == [[99]]
+    assert (data.test.labels.tolist(), len(data.train)) == ([1], 2)
+
+
+def test_numbered_classes_keep_their_order_and_minus_one_may_be_one_of_two(tmp_path):
+    assert load(written(tmp_path, "x,y\n1,10\n2,9\n3,100\n")).classes == ("9", "10", "100")
+    assert load(written(tmp_path, "x,y\n1,-1\n2,1\n3,1\n")).classes == ("-1", "1")
+
+
+def test_another_label_column_leaves_a_column_named_y_alone(tmp_path):
+    data = load(written(tmp_path, "x,y,kind\n1,5,a\n2,6,b\n4,8,a\n"), "kind")
+    assert (data.classes, data.train.shape) == (("a", "b"), (2,))
+
+
+def test_settings_make_columns_categorical_or_leave_them_out(tmp_path):
+    text = "code,x,secret,y\n1,5,7,a\n2,6,8,b\n1,8,1,a\n"
+    data = load(written(tmp_path, text), settings=Table(categorical="code", ignored="secret, "))
+    assert [column.name for column in data.train.encoding.columns] == ["code", "x"]
+    assert data.train.shape == (4,)
+
+
+def test_a_column_of_row_numbers_is_left_out_although_the_split_tears_it(tmp_path):
+    rows = "\n".join(f"{n},{n * n},{n % 2},{'test' if n % 3 == 0 else 'train'}" for n in range(20))
+    data = load(written(tmp_path, f"n,x,y,split\n{rows}\n"))
+    assert data.train.notes == ("column 'n' is left out: it only counts the rows",)
+    assert data.train.shape == (1,)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,2\n", "no column is named as labels: name it by --label-column, or call it label or class"),
+        ("a,y,Class\n1,2,3\n", r"several columns may hold the labels \(y, Class\)"),
+        ("a,y\n1,x\n2,x\n3,\n", "names the class 'x' alone"),
+        ("a,y\n1,\n2,\n", "names no class"),
+        ("a,y\n1,0\n2,-1\n3,1\n", "-1 may be a class or mean unlabelled"),
+        ("a,y\n1,p\n2,NA\n3,q\n", "NA may be a class or mean unlabelled"),
+        ("a,y\n1,0.0\n2,-1.0\n3,1.0\n", "-1 may be a class or mean unlabelled"),
+        ("a,y,split\n1,p,\n9,q,test\n2,p,\n1;5,q,\n3,q,\n", "is '1;5' in row 4 below the heading \\(1 such cells of 5"),
+        ("a,y,split\n1,0,train\n2,1,val\n", "train, test or nothing, not 'val'"),
+        ("a,y,split\n1,0,test\n2,1,test\n", "leaves no row to train on"),
+        ("a,y,split\n1,0,\n2,1,\n3,2,test\n", "no training row is of the class '2'"),
+        ("a,y,split\n1,0,\n2,1,\n3,,test\n", "the test sample in row 3 below the heading has no label"),
+        ("name,y\nx,0\nx,1\n", "no column to learn from. column 'name' is left out: it is 'x' everywhere"),
+    ],
+)
+def test_a_hostile_table_is_refused_in_words(tmp_path, text, message):
+    path = written(tmp_path, text)
+    with pytest.raises(UserError, match=message) as caught:
+        load(path)
+    assert str(path) in str(caught.value)
+
+
+def test_whole_numbers_with_gaps_are_the_classes_that_they_were(tmp_path):
+    """pandas makes them floats, and saves them as such; elsewhere they are as they were."""
+    floats = load(written(tmp_path, "a,y\n1,0.0\n2,10.0\n3,2.0\n4,\n"))
+    assert floats.classes == ("0", "2", "10")
+    assert floats.train.labels.tolist() == [0, 2, 1, -1]
+    held = load_labelled(written(tmp_path, "a,y\n1,2\n2,10.0\n"), floats.train.encoding, floats.classes)
+    assert held.labels.tolist() == [1, 2]
+    halves = load(written(tmp_path, "a,y\n1,1.0\n2,1.5\n3,2.0\n"))
+    held = load_labelled(written(tmp_path, "a,y\n1,2.0\n2,1.0\n"), halves.train.encoding, halves.classes)
+    assert held.labels.tolist() == [2, 0]
+    codes = load(written(tmp_path, "a,y\n1,007\n2,1.5\n3,2.0\n"))
+    assert codes.classes == ("1.5", "2.0", "007")
+
+
+def test_a_table_of_test_rows_alone_can_be_evaluated_and_errors_name_its_rows(tmp_path):
+    data = load(written(tmp_path, "a,y\n1,p\n2,q\n4,q\n"))
+    held = load_labelled(written(tmp_path, "a,y,split\n1,q,test\n2,p,test\n"), data.train.encoding, data.classes)
+    assert (held.labels.tolist(), held.numbers.tolist()) == ([1, 0], [0, 1])
+    with pytest.raises(UserError, match="'x' in row 3 below the heading"):
+        load_labelled(written(tmp_path, "a,y,split\n1,q,\n2,p,\nx,p,test\n"), data.train.encoding, data.classes)
+
+
+def test_classes_that_may_not_be_meant_as_such_are_told(tmp_path):
+    data = load(written(tmp_path, "a,y\n1,Barolo\n2,barolo\n3,unknown\n4,asti\n"))
+    assert data.classes == ("Barolo", "asti", "barolo", "unknown")
+    assert data.train.notes == (
+        "Is 'unknown' a class? If it means unlabelled, leave the cells of these rows empty",
+        "Are 'Barolo', 'barolo' different classes? They are taken for such",
+    )
+
+
+def test_what_a_file_stores_as_a_category_may_look_like_numbers(tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"grade": ["1", "2", "other", "3"] * 5, "y": ["a", "b"] * 10})
+    frame.to_parquet(tmp_path / "texts.parquet")
+    with pytest.raises(UserError, match="'grade' seems to hold numbers"):
+        load(tmp_path / "texts.parquet")
+    frame.astype({"grade": "category"}).to_parquet(tmp_path / "category.parquet")
+    assert load(tmp_path / "category.parquet").train.encoding.columns[0].levels == ("1", "2", "3", "other")
+
+
+def test_columns_that_are_not_there_are_told(tmp_path):
+    path = written(tmp_path, GOOD)
+    with pytest.raises(UserError, match="no column 'kind' for --label-column; the table has 'size', 'class', 'colour'"):
+        load(path, "kind")
+    with pytest.raises(UserError, match=r"table\.ignored: there is no column 'sise'"):
+        load(path, settings=Table(ignored="sise"))
+
+
+def test_a_new_table_is_encoded_as_the_training_table_was(tmp_path):
+    data = load(written(tmp_path, GOOD))
+    new = written(tmp_path, "note,colour,size\nhi,green,2\nho,blue,4\n")
+    source = load_unlabelled(new, data.train.encoding, data.classes)
+    both = data.train.images(np.array([1, 3]))
+    both[1, 1:] = [0, 0, 1]  # a colour that was never seen
+    np.testing.assert_array_equal(source.images(np.arange(2)), both)
+    assert source.notes == (f"{new}: not used, as the network was trained without: 'note'",)
+    labelled = written(tmp_path, "class,colour,size\nx,green,2\n")
+    assert load_unlabelled(labelled, data.train.encoding, data.classes).notes == ()
+    with pytest.raises(UserError, match="lacks the column 'size'"):
+        load_unlabelled(written(tmp_path, "colour\nred\n"), data.train.encoding, data.classes)

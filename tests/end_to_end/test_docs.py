@@ -1,0 +1,245 @@
+"""The documents say what is true: their examples run, and what they point to exists."""
+
+import argparse
+import re
+import shlex
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+from surelabel.cli.fit import split
+from surelabel.config.recipes import recipe
+from surelabel.config.run import Batch, Network
+from surelabel.methods import METHODS
+from surelabel.training import build, build_data
+from surelabel.training.fit import fit
+from surelabel.utils.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+MAP = (ROOT / "docs" / "paper-map.md").read_text()
+
+
+def test_the_method_of_the_guide_works_as_it_stands(tiny, digits_data, monkeypatch):
+    code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "add-a-method.md").read_text(), re.DOTALL)[1]
+    made = {"__name__": "rising"}
+    exec(compile(code, "add-a-method.md", "exec", dont_inherit=True), made)
+    monkeypatch.setitem(METHODS, "rising", made["rising"])
+    run = build.resolve(replace(tiny, method="rising"))
+    method = build.build_method(run)
+    state = build.build_state(run, build.build_network(run, build_data.task_of(digits_data)), method)
+    loader = build.build_loader(run, digits_data, build_data.build_split(run, digits_data))
+    losses, after = method.loss(state.network, state.network, loader(0), state.selection, 0)
+    assert torch.isfinite(losses.total)
+    assert after["mean"] > 0
+    assert method.select == made["rising"].select
+
+
+def test_the_network_and_views_of_the_guide_work_as_they_stand(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "own-modules.md").read_text(), re.DOTALL)[1]
+    random = np.random.default_rng(0)
+    signals = random.normal(size=(100, 2, 20)).astype(np.float32)
+    made = {"__name__": "guide", "signals": signals, "labels": np.arange(100) % 2}
+    made |= {"test_signals": signals[:9], "test_labels": np.arange(9) % 2, "new_signals": signals[:5]}
+    exec(compile(code.replace("steps=40", "steps=2"), "own-modules.md", "exec", dont_inherit=True), made)
+    assert (tmp_path / "runs" / "signals" / "result.json").exists()
+    torch.testing.assert_close(made["probabilities"].sum(dim=1), torch.ones(5))
+
+
+@pytest.mark.parametrize("page", ["suggest.md", "calibration.md"])
+def test_what_the_guides_do_with_a_run_works_as_it_stands(page, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("mapie")
+    monkeypatch.chdir(tmp_path)
+    small = replace(recipe("uda", "phc", "10%"), steps=2, batch=Batch(4, 1), network=Network("wrn-10-1"), threads=1)
+    fit(small, console=Console(quiet=True))  # in the folder that it has by itself, which the guide names
+    code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)[1]
+    exec(compile(code, page, "exec", dont_inherit=True), {})
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("entry", sorted(set(re.findall(r"`(surelabel(?:\.\w+)+)`", MAP))))
+def test_every_function_in_the_paper_map_exists(entry):
+    parts = entry.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found = import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[cut:]:
+            found = getattr(found, name)
+        return
+    pytest.fail(f"{entry} does not exist")
+
+
+@pytest.mark.parametrize("entry", sorted(set(re.findall(r"`(tests/[\w/.]+)(?:::(\w+))?`", MAP))))
+def test_every_test_in_the_paper_map_exists(entry):
+    path, name = entry
+    text = (ROOT / path).read_text()
+    assert not name or f"def {name}(" in text
+
+
+ROWS = [[cell.strip() for cell in line.split("|")[1:-1]] for line in MAP.splitlines() if line.startswith("| ")][1:]
+# All that the paper numbers.
+NUMBERED = [
+    *(f"Eq. {number}" for number in range(1, 5)), "Algorithm 1", "Algorithm 2", "Theorem 1", "Corollary 1",
+    *(f"Table {number}" for number in range(1, 11)),
+    "Fig. 1a", "Fig. 1b", *(f"Fig. {number}" for number in range(2, 8)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("entry", NUMBERED)
+def test_the_paper_map_has_all_that_the_paper_numbers(entry):
+    rows = [row for row in ROWS if re.search(rf"(^|[,;] ){re.escape(entry)}([,;]|$)", row[0])]
+    assert rows
+    for row in rows:
+        assert len(row) == 5
+        assert row[2].startswith("`surelabel.")
+        assert row[3].startswith("`tests/")
+    assert any(row[4].startswith("`surelabel ") for row in rows)
+
+
+def test_every_command_in_the_paper_map_exists_and_every_study_is_in_it():
+    from surelabel.cli.main import COMMANDS
+    from surelabel.studies.catalogue import STUDIES
+
+    commands = [command.split() for row in ROWS for command in re.findall(r"`surelabel ([^`]+)`", row[4])]
+    assert {command[0] for command in commands} <= set(COMMANDS)
+    assert sorted(command[1] for command in commands if command[0] == "study") == sorted(STUDIES)
+
+
+def test_a_study_is_where_the_paper_map_says():
+    from surelabel.studies.catalogue import STUDIES
+
+    for row in ROWS:
+        for name in re.findall(r"`surelabel study ([\w-]+)`", row[4]):
+            place = STUDIES[name].place.partition(" (")[0].replace("Figure", "Fig.").replace("Appendix", "App.")
+            assert place in row[0].split("; ")
+
+
+PAGES = sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_links_between_the_documents_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text()):
+        assert (ROOT / page.parent / target).exists(), target
+
+
+def commands_of(page):
+    """The commands in a page, as lists of words: lines of their own, and those with arguments within the text."""
+    text = (ROOT / page).read_text()
+    blocks = "".join(re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+    found = re.findall(r"^(?:.*; do)? *surelabel ([^\n#]+)", blocks, re.MULTILINE)
+    if page.name != "CHANGELOG.md":  # which says what was so at its time
+        found += re.findall(r"`surelabel ([\w-]+ [^`\n]+)`", text)
+    for variable, value in {"$seed": "0", "$method": "fixmatch"}.items():
+        found = [line.replace(variable, value) for line in found]
+    return [shlex.split(line) for line in found]
+
+
+COMMANDS_OF = [(page, words) for page in PAGES for words in commands_of(page)]
+
+
+class ParsedError(Exception):
+    """Raised where a command has parsed its arguments, before it does anything."""
+
+
+@pytest.fixture
+def parsed_only(monkeypatch):
+    """Commands come to their end as soon as their own parsers are content."""
+    import jsonargparse
+
+    from surelabel.cli import main as cli
+    from surelabel.cli import sweep
+
+    def wrapped(parse):
+        def parse_args(*given, **named):
+            parse(*given, **named)
+            raise ParsedError
+
+        return parse_args
+
+    def parsed(*given, **named):
+        raise ParsedError
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", wrapped(argparse.ArgumentParser.parse_args))
+    monkeypatch.setattr(cli, "_run", parsed)
+    monkeypatch.setattr(sweep, "sweep", parsed)
+
+    def main(words):
+        if words[0] == "data":  # others read settings with this parser, and go on
+            wrap = wrapped(jsonargparse.ArgumentParser.parse_args)
+            monkeypatch.setattr(jsonargparse.ArgumentParser, "parse_args", wrap)
+        with pytest.raises(ParsedError):
+            cli._dispatch(words)
+
+    return main
+
+
+def whole(words):
+    """Whether `fit` can read all its options without files that only a reader has."""
+    from surelabel.config.recipes import NAMED_DATA
+
+    given = split(words) if not words or words[0].startswith("--") else {"from": ""}
+    return given.get("data", "phc") in NAMED_DATA and not {"from", "resume", "config"} & given.keys()
+
+
+@pytest.mark.parametrize(("page", "words"), COMMANDS_OF, ids=lambda part: " ".join(part) if type(part) is list else "")
+def test_the_commands_of_the_documents_are_read_by_their_own_parsers(page, words, parsed_only, tmp_path, monkeypatch):
+    """Unknown options, wrong values, and settings that the method does not read are refused there."""
+    monkeypatch.chdir(tmp_path)
+    command, *rest = words
+    if command == "finetune":
+        split(rest[1:])
+    elif command == "fit" and not whole(rest):
+        split(rest[not rest[0].startswith("--") :])
+    else:
+        parsed_only(words)
+
+
+def test_the_documents_have_commands_of_every_kind():
+    from surelabel.cli.main import COMMANDS
+
+    assert {words[0] for _, words in COMMANDS_OF} == set(COMMANDS) - {"recipes"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "study table1 --worker 2", "study table1 --workers 0", "predict RUN PICTURES --calibrat DATA -o out.csv",
+        "suggest RUN -n many", "export RUN", "fit --method bam-uda --selection.threshold 0.9", "report -o report.html",
+        "evaluate RUN --bounds", "data audit-phc --crystals 30", "sweep --trials 20 --space optimizer.lr=log:0.3",
+        "sweep --space selection.threshold=0.7:0.99 --data photos --labels 100",
+    ],
+)  # fmt: skip
+def test_a_wrong_command_in_a_document_would_be_noticed(line, parsed_only, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((SystemExit, UserError)):
+        parsed_only(line.split())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_a_run_folder_is_named_as_runs_name_theirs(page):
+    assert not re.search(r"\bruns/\S*%", (ROOT / page).read_text())  # 10 % of the labels are 10pct there
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_no_document_waits_for_a_figure(page):
+    assert not re.search(r"TO BE |TABLE-|-TABLE|TODO", (ROOT / page).read_text())
+
+
+def test_the_section_of_the_report_guide_works_as_it_stands(monkeypatch):
+    from surelabel.report import Section, page
+
+    codes = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "report.md").read_text(), re.DOTALL)
+    asked = []
+    monkeypatch.setattr("surelabel.report.write_report", lambda *given, **named: asked.append((given, named)))
+    exec(compile("\n".join(codes), "report.md", "exec", dont_inherit=True), {})
+    (section,) = asked[1][1]["sections"]
+    assert isinstance(section, Section)
+    assert page._environment().from_string(section.template).render(section.values) == "<p>Ask R&amp;D about these.</p>"

@@ -1,0 +1,136 @@
+"""A table through the commands: fit, evaluate, predict."""
+
+import csv
+import json
+import re
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_wine
+
+from surelabel.cli.fit import read_options
+from surelabel.cli.main import main
+from surelabel.inference.predict import predict_to_csv
+from surelabel.utils.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def wine(tmp_path_factory):
+    """Real measurements of 178 wines, a few of them missing, with 24 labels."""
+    frame, kind = load_wine(return_X_y=True, as_frame=True)
+    random = np.random.default_rng(0)
+    frame = frame.mask(random.random(frame.shape) < 0.02)
+    frame["strength"] = pd.cut(frame["alcohol"], 3, labels=["light", "medium", "strong"]).astype(object)
+    frame["bottle"] = [f"bottle {number}" for number in range(len(frame))]
+    frame["split"] = np.where(random.random(len(frame)) < 0.4, "test", "train")
+    known = (frame["split"] == "test") | (random.random(len(frame)) < 0.25)
+    frame["cultivar"] = np.where(known, [f"cultivar {k}" for k in kind], "")
+    path = tmp_path_factory.mktemp("wine") / "wine.csv"
+    frame.to_csv(path)
+    return path, frame
+
+
+@pytest.fixture(scope="module")
+def folder(wine):
+    path, _ = wine
+    out = path.parent / "run"
+    options = [
+        "--data",
+        str(path),
+        "--label-column",
+        "cultivar",
+        "--method",
+        "bam-uda",
+        "--steps",
+        "60",
+        "--threads",
+        "1",
+    ]
+    assert main(["fit", *options, "--device", "cpu", "--out", str(out)]) == 0
+    return out
+
+
+def test_a_table_is_learnt_far_above_chance(folder, capsys):
+    result = json.loads((folder / "result.json").read_text())
+    assert result["averaged"]["accuracy"] > 0.8  # a third by chance
+    assert main(["evaluate", str(folder)]) == 0
+    assert f"{result['averaged']['accuracy']:.1%}" in capsys.readouterr().out
+
+
+def test_what_a_table_holds_is_said_before_training(wine, tmp_path, capsys):
+    path, _ = wine
+    options = ["--label-column", "cultivar", "--table.ignored", "ash", "--steps", "1", "--out", str(tmp_path / "run")]
+    assert main(["fit", str(path), *options]) == 0
+    said = capsys.readouterr().out
+    assert "rows, with columns of numbers (alcohol, malic_acid, alcalinity_of_ash, " in said
+    assert " and of categories (strength): " in said
+    assert re.search(r"\d+ labelled \(cultivar 0 \d+, cultivar 1 \d+, cultivar 2 \d+\), \d+ unlabelled", said)
+
+
+def test_a_new_table_in_another_form_and_order_gets_the_same_predictions(folder, wine, tmp_path, capsys):
+    path, frame = wine
+    other = frame.drop(columns=["cultivar", "split", "bottle"]).iloc[:, ::-1].assign(remark="new")
+    other.to_parquet(tmp_path / "new.parquet")
+    lines = []
+    for data in (path, tmp_path / "new.parquet"):
+        assert main(["predict", str(folder), str(data), "-o", str(tmp_path / "out.csv")]) == 0
+        with (tmp_path / "out.csv").open() as file:
+            lines.append(list(csv.DictReader(file)))
+    assert lines[0] == lines[1]
+    assert len(lines[0]) == 178
+    assert set(lines[0][0]) == {"sample", "class", "confidence", "entropy", "deviation"}
+    assert "not used, as the network was trained without: 'remark'" in capsys.readouterr().out
+
+
+def test_what_does_not_fit_the_training_table_is_refused(folder, wine, tmp_path, capsys):
+    _, frame = wine
+    frame.drop(columns=["ash"]).to_csv(tmp_path / "short.csv")
+    np.save(tmp_path / "rows.npy", np.zeros((3, 4, 4), dtype=np.uint8))
+    for data, message in (("short.csv", "lacks the column 'ash'"), ("rows.npy", "was trained on a table")):
+        assert main(["predict", str(folder), str(tmp_path / data), "-o", str(tmp_path / "out.csv")]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_a_head_is_taught_anew_on_the_same_table(folder, tmp_path):
+    assert main(["finetune", str(folder), "--out", str(tmp_path / "tuned"), "--steps", "2"]) == 0
+
+
+def test_a_damaged_encoding_is_told(folder, wine, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(folder, copy)
+    (copy / "table.json").write_text('{"columns": [{"kind": "magic"}]}')
+    with pytest.raises(UserError, match=r"table\.json is damaged"):
+        predict_to_csv(copy, str(wine[0]), None, tmp_path / "out.csv")
+
+
+def test_the_recipe_of_a_table_is_chosen_by_its_name_and_uses_all_labels():
+    run = read_options(["--data", "a table.CSV"]).run
+    assert (run.network.name[:4], run.views.strong, run.labels) == ("mlp-", "corrupt", "all")
+    assert read_options(["--data", "t.parquet", "--labels", "20"]).run.labels == 20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--data", "t.csv", "--network.padding", "circular"], "--network.padding has no effect"),
+        (["--data", "t.csv", "--network.stem_stride", "2"], "--network.stem_stride has no effect"),
+        (
+            ["--data", "t.csv", "--views.strong", "noise", "--table.corruption", "0.5"],
+            "--table.corruption has no effect",
+        ),
+        (
+            ["--data", "t.csv", "--method", "supervised", "--table.corruption", "0.5"],
+            "--table.corruption has no effect",
+        ),
+        (["--data", "phc", "--label-column", "y"], "--label-column is of tables"),
+        (["--data", "phc", "--table.noise", "0.5"], "--table.noise has no effect"),
+        (["--data", "t.csv", "--method", "paws"], "paws compares crops of images, and a table has none"),
+        (["--data", "t.csv", "--size", "paper"], "the paper has no tables"),
+        (["--data", "t.csv", "--table.corruption", "1.5"], "table.corruption must lie between 0 and 1"),
+    ],
+)
+def test_what_a_table_cannot_have_is_refused(arguments, message):
+    with pytest.raises(UserError, match=message):
+        read_options(arguments)

@@ -1,0 +1,420 @@
+import copy
+import logging
+import os
+import pickle
+import random
+import subprocess
+import sys
+import tempfile
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_classifiers_classes, check_estimator
+
+import surelabel
+from surelabel import SureLabelClassifier
+from surelabel.estimator.inputs import ImageInput, TableInput
+from surelabel.inference.trained_run import evaluate_run
+from surelabel.training import build
+from surelabel.utils.errors import UserError
+
+STEPS = 25
+
+
+@pytest.fixture(scope="module")
+def iris():
+    """Flowers of which every fifth has a label."""
+    X, y = load_iris(return_X_y=True)
+    return X, y, np.where(np.arange(150) % 5 == 0, y, -1)
+
+
+@pytest.fixture(scope="module")
+def fitted(iris):
+    X, _, some = iris
+    return SureLabelClassifier(steps=STEPS).fit(X, some)
+
+
+EXPECTED = {"check_classifiers_classes": "it uses -1 as a class, which here means unlabelled unless told otherwise"}
+
+
+def test_it_is_an_estimator_by_scikit_learns_own_checks():
+    results = check_estimator(SureLabelClassifier(steps=STEPS), expected_failed_checks=EXPECTED, on_skip=None)
+    statuses = {result["status"] for result in results}
+    assert statuses <= {"passed", "skipped", "xfail"}
+    assert sum(result["status"] == "passed" for result in results) >= 50
+
+
+def test_the_one_check_that_is_expected_to_fail_passes_where_minus_one_is_a_class():
+    check_classifiers_classes("SureLabelClassifier", SureLabelClassifier(steps=STEPS, unlabelled=None))
+
+
+def test_predictions_are_probabilities_and_their_deviations(fitted, iris):
+    X, y, _ = iris
+    probs, std = fitted.predict_proba(X), fitted.predict_std(X)
+    np.testing.assert_allclose(probs.sum(1), 1, atol=1e-12)
+    assert probs.shape == std.shape == (150, 3)
+    assert 0 < std.min() <= std.max() <= 0.5
+    np.testing.assert_array_equal(fitted.predict(X), fitted.classes_[probs.argmax(1)])
+    assert fitted.score(X, y) == np.mean(fitted.predict(X) == y) > 0.8
+
+
+def test_the_score_leaves_unlabelled_samples_out(fitted, iris):
+    X, _, some = iris
+    known = some != -1
+    assert fitted.score(X, some) == fitted.score(X[known], some[known])
+    with pytest.raises(ValueError, match="nothing to score"):
+        fitted.score(X, np.full(150, -1))
+
+
+def test_a_prediction_does_not_depend_on_what_else_is_asked(fitted, iris):
+    X = iris[0]
+    np.testing.assert_allclose(fitted.predict_proba(X[17:18])[0], fitted.predict_proba(X)[17], rtol=1e-12)
+
+
+@pytest.mark.parametrize("copied", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy])
+def test_a_copy_predicts_the_same_bit_for_bit_and_the_original_is_not_touched(fitted, iris, copied):
+    X = iris[0]
+    before = fitted.predict_proba(X)
+    np.testing.assert_array_equal(copied(fitted).predict_proba(X), before)
+    np.testing.assert_array_equal(fitted.predict_proba(X), before)
+    assert isinstance(fitted.__getstate__()["_weights"], bytes)
+
+
+def test_a_clone_has_the_parameters_and_nothing_else(fitted):
+    made = clone(SureLabelClassifier("fixmatch", steps=7, settings={"optimizer.lr": 0.1}, out="somewhere"))
+    assert (made.method, made.steps, made.settings, made.out) == ("fixmatch", 7, {"optimizer.lr": 0.1}, "somewhere")
+    assert not hasattr(clone(fitted), "classes_")
+
+
+def test_the_same_seed_gives_the_same_model_and_none_another_each_time(iris):
+    X, _, some = iris
+    seeds = (3, 3, 4, None, None)
+    made = [SureLabelClassifier(steps=3, random_state=seed).fit(X, some).predict_proba(X) for seed in seeds]
+    np.testing.assert_array_equal(made[0], made[1])
+    assert len({part.tobytes() for part in made}) == 4
+
+
+def test_it_works_in_a_pipeline_and_a_grid_search_over_partly_labelled_data(iris):
+    X, y, some = iris
+    model = make_pipeline(StandardScaler(), SureLabelClassifier(steps=3))
+    grid = {"surelabelclassifier__steps": [1, STEPS], "surelabelclassifier__method": ["fixmatch"]}
+    search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(X, some)
+    assert search.best_params_["surelabelclassifier__steps"] == STEPS
+    assert search.score(X, y) > 0.6
+
+
+@pytest.mark.parametrize("marker", ["", None, np.nan, -1, "?"])
+def test_texts_are_classes_and_what_is_none_is_unlabelled(iris, marker):
+    X, y, some = iris
+    names = np.array(["setosa", "versicolor", "virginica"], dtype=object)
+    labels = np.where(some == -1, marker, names[y])
+    model = SureLabelClassifier(steps=STEPS, unlabelled="?" if marker == "?" else -1).fit(X, labels)
+    assert model.classes_.tolist() == names.tolist()
+    assert model.score(X, names[y]) > 0.8
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("made", "gap", "kind"),
+    [
+        (np.array, np.nan, "f"),
+        (pd.Series, np.nan, "f"),
+        (list, np.nan, "f"),
+        (list, None, "i"),
+        (lambda values: np.array(values, dtype=object), None, "i"),
+        (lambda values: np.array(values, dtype=object), pd.NA, "i"),
+        (lambda values: np.array(values, dtype=object), -1.0, "i"),
+        (lambda values: pd.Series(values, dtype="Int64"), pd.NA, "i"),
+        (lambda values: pd.Series(values, dtype="Int64"), -1, "i"),
+        (lambda values: pd.Series(values, dtype="category"), None, "f"),  # which pandas makes of them
+        (lambda values: pd.DataFrame({"y": pd.array(values, dtype="Int64")}), pd.NA, "i"),
+        (lambda values: np.ma.masked_equal(values, 99), 99, "i"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:A column-vector y was passed")
+def test_a_gap_among_numbers_is_unlabelled_whatever_holds_them(iris, made, gap, kind):
+    X, y, some = iris
+    labels = made([gap if label == -1 else label for label in some.tolist()])
+    model = SureLabelClassifier(steps=2).fit(X, labels)
+    assert (model.classes_.tolist(), model.classes_.dtype.kind) == ([0, 1, 2], kind)
+    assert model.predict(X).dtype == model.classes_.dtype
+    alike = SureLabelClassifier(steps=2).fit(X, some)
+    np.testing.assert_array_equal(model.predict_proba(X), alike.predict_proba(X))
+    assert model.score(X, labels) == alike.score(X, some)
+    assert model.score(X, y) == alike.score(X, y)
+
+
+@pytest.mark.parametrize(
+    ("made", "gap"),
+    [
+        (lambda values: pd.Series(values, dtype="string"), pd.NA),
+        (lambda values: pd.Series(values, dtype="category"), None),
+        (pd.Series, None),
+        (list, np.nan),  # of which numpy makes the text "nan"
+        (lambda values: np.array(values, dtype=np.dtypes.StringDType(na_object=np.nan)), np.nan),
+    ],
+)
+def test_a_gap_among_texts_is_unlabelled_whatever_holds_them(iris, made, gap):
+    X, _, some = iris
+    labels = made([gap if label == -1 else "abc"[label] for label in some.tolist()])
+    model = SureLabelClassifier(steps=2).fit(X, labels)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    alike = SureLabelClassifier(steps=2).fit(X, some)
+    np.testing.assert_array_equal(model.predict_proba(X), alike.predict_proba(X))
+    assert model.score(X, labels) == alike.score(X, some)
+
+
+@pytest.mark.parametrize("made", [list, pd.Series, lambda values: pd.Series(values, dtype="boolean")])
+def test_a_gap_among_truth_values_is_unlabelled(iris, made):
+    X, _, some = iris
+    labels = made([None if label == -1 else label == 0 for label in some.tolist()])
+    model = SureLabelClassifier(steps=STEPS).fit(X, labels)
+    assert model.classes_.tolist() == [False, True]
+    assert model.predict(X).dtype == np.bool_
+    assert model.score(X, labels) > 0.8
+
+
+@pytest.mark.parametrize("unlabelled", [np.nan, None, pd.NA])
+def test_minus_one_is_a_class_where_only_gaps_are_unlabelled(iris, unlabelled):
+    X, y, some = iris
+    labels = np.where(some == -1, np.nan, y - 1)
+    model = SureLabelClassifier(steps=STEPS, unlabelled=unlabelled).fit(X, labels)
+    assert model.classes_.tolist() == [-1, 0, 1]
+    assert model.score(X, labels) > 0.8
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # of scikit-learn, on its way to the error
+def test_infinity_is_no_class(iris):
+    X, y, some = iris
+    with pytest.raises(ValueError, match="infinity"):
+        SureLabelClassifier().fit(X, np.where(some == -1, np.inf, y))
+
+
+def test_every_setting_that_is_given_counts(iris):
+    X, _, some = iris
+    model = SureLabelClassifier(steps=4, settings={"evaluation.every": 2, "optimizer.lr": 0.01}).fit(X, some)
+    assert (model.run_.evaluation.every, model.run_.optimizer.lr) == (2, 0.01)
+
+
+def test_a_data_frame_keeps_its_categories_and_missing_values(iris):
+    X, y, some = iris
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    frame["petal"] = pd.Categorical(np.where(X[:, 2] > 2.5, "long", "short"))
+    frame.loc[::7, ["b", "petal"]] = None
+    model = SureLabelClassifier(steps=STEPS).fit(frame, some)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c", "d", "petal"]
+    assert model.score(frame, y) > 0.8
+    new = frame.assign(petal="never seen")
+    assert np.isfinite(model.predict_proba(new)).all()
+    declared = SureLabelClassifier(steps=1, categorical=["a", 1]).fit(frame, some)
+    assert declared.task_.shape[0] > 40
+
+
+def test_columns_that_are_left_out_are_warned_of_where_fit_is_called(iris):
+    X, _, some = iris
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"]).assign(same=7)
+    with pytest.warns(UserWarning, match="column 'same' is left out: it is 7 everywhere") as warned:
+        SureLabelClassifier(steps=1).fit(frame, some)
+    assert [warning.filename for warning in warned] == [__file__]
+    with pytest.warns(UserWarning, match="column 'x13' is left out: [^;]*; and 2 more such columns$"):
+        SureLabelClassifier(steps=1).fit(np.hstack([X, np.zeros((150, 12))]), some)
+
+
+@pytest.mark.filterwarnings("ignore:column 'same' is left out", "ignore:X does not have valid feature names")
+def test_the_values_of_a_data_frame_are_taken_in_its_order_without_its_names(iris):
+    X, _, some = iris
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    frame.insert(0, "same", 7.0)  # which is left out, and counts all the same
+    frame.insert(2, "long", X[:, 2] > 2.5)
+    frame.insert(3, "petal", np.where(X[:, 3] > 1, "wide", "narrow"))
+    for part in (frame.drop(columns=["long", "petal"]), frame, frame[["long"]]):  # floats, objects, truth values
+        model = SureLabelClassifier(steps=2).fit(part, some)
+        with pytest.warns(UserWarning, match="X does not have valid feature names"):
+            probs = model.predict_proba(part.to_numpy())
+        np.testing.assert_array_equal(probs, model.predict_proba(part))
+        with pytest.raises(ValueError, match=r"X has 8 features, but SureLabelClassifier is expecting \d"):
+            model.predict(np.zeros((3, 8)))
+
+
+def test_a_data_frame_is_taken_in_its_order_where_an_array_was_learnt_from(fitted, iris):
+    X = iris[0]
+    with pytest.warns(UserWarning, match="X has feature names, but SureLabelClassifier was fitted without"):
+        probs = fitted.predict_proba(pd.DataFrame(X, columns=["d", "c", "b", "a"]))
+    np.testing.assert_array_equal(probs, fitted.predict_proba(X))
+
+
+def test_images_are_refused_where_a_table_was_learnt_from(fitted):
+    with pytest.raises(ValueError, match=r"an array of shape \(3, 4, 2\) is given, but a table was learnt from"):
+        fitted.predict(np.zeros((3, 4, 2)))
+
+
+def test_a_category_whose_names_are_numbers_is_one():
+    frame = pd.DataFrame({"a": np.arange(8.0) ** 2, "shop": pd.Categorical([1, 2, 3, None] * 2)})
+    read = TableInput.learn(frame, [])
+    alike = read.source(frame.assign(shop=[1.0, 2.0, 3.0, np.nan] * 2)).images(np.arange(8))
+    np.testing.assert_array_equal(read.source(frame).images(np.arange(8)), alike)
+    assert alike.shape[1] == 1 + 4  # the number; three shops, and anything else
+
+
+def test_an_out_that_cannot_be_written_is_told_in_pythons_words(tmp_path):
+    (tmp_path / "file").touch()
+    for out in (tmp_path / "file" / "run", tmp_path / ("x" * 300)):
+        with pytest.raises(ValueError, match=r"^cannot write .*Choose another out$"):
+            SureLabelClassifier(steps=2, out=out).fit(np.arange(12.0).reshape(6, 2), [0, 1] * 3)
+
+
+def test_decimals_of_a_data_base_are_numbers():
+    frame = pd.DataFrame({"price": [Decimal("1.5"), None, Decimal("2.25"), Decimal(3)]})
+    assert TableInput.learn(frame, []).encoding.columns[0].median == 2.25
+
+
+def test_numbers_with_words_among_them_are_refused_in_a_frame_too():
+    grades = ["1", "2", "other", "3"] * 3
+    with pytest.raises(UserError, match="column 'grade' seems to hold numbers, but is 'other'"):
+        TableInput.learn(pd.DataFrame({"grade": grades}), [])
+    for categorical, frame in ((["grade"], {"grade": grades}), ([], {"grade": pd.Categorical(grades)})):
+        assert TableInput.learn(pd.DataFrame(frame), categorical).encoding.columns[0].levels == ("1", "2", "3", "other")
+
+
+def test_images_in_other_numbers_are_rounded_and_cut_to_the_range_that_was_seen():
+    seen = np.linspace(0, 255, 8).reshape(2, 2, 2)
+    new = np.array([[[127.9, 256.0], [-3.0, 255.0]]])
+    assert ImageInput.learn(seen).source(new).images(np.arange(1)).tolist() == [[[[128, 255], [0, 255]]]]
+
+
+def test_a_table_is_learnt_on_one_thread_and_images_on_torchs(monkeypatch):
+    monkeypatch.setattr("torch.get_num_threads", lambda: 3)
+    assert [build.resolve(SureLabelClassifier()._run(shape)).threads for shape in ((5,), (1, 32, 32))] == [1, 3]
+
+
+def test_a_trunk_is_refused_before_training():
+    with pytest.raises(ValueError, match=r"network\.trunk is for folders of pictures"):
+        SureLabelClassifier(settings={"network.trunk": "efficientnet-lite0", "network.name": "mlp-1-8"}).fit(
+            np.arange(8 * 64, dtype=np.uint8).reshape(8, 8, 8), [0, 1] * 4
+        )
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.float64])
+def test_images_are_learnt_in_bytes_or_in_any_range(kind):
+    images, y = load_digits(return_X_y=True)
+    images = images.reshape(-1, 8, 8)[:200].astype(kind)
+    some = np.where(np.arange(200) < 100, y[:200], -1)
+    model = SureLabelClassifier("fixmatch", steps=2, settings={"batch.labelled": 4}).fit(images, some)
+    assert model.run_.views.strong == "strong-shift"
+    assert model.task_.shape == (1, 8, 8)
+    assert model.predict_proba(images[..., None][:3, :, :, 0]).shape == (3, 10)
+    other = images.astype(np.float32 if kind == np.uint8 else np.uint8)
+    with pytest.raises(ValueError, match="give the same kind"):
+        model.predict(other)
+    with pytest.raises(ValueError, match=r"images of shape \(8, 7\) are given, but \(8, 8\) were learnt from"):
+        model.predict(images[:, :, 1:])
+    assert not hasattr(model, "predict_std")
+
+
+@pytest.mark.parametrize("method", ["paws", "bam-paws+ema"])
+def test_images_can_be_told_by_their_neighbours(method):
+    images, y = load_digits(return_X_y=True)
+    images = images.reshape(-1, 8, 8).astype(np.uint8)[:120]
+    some = np.where(np.arange(120) < 60, y[:120], -1)
+    settings = {"paws.unlabelled": 8, "paws.per_class": 2, "paws.view": "crops", "paws.smalls": 0, "paws.width": 16}
+    model = SureLabelClassifier(method, steps=2, settings=settings).fit(images, some)
+    probs = model.predict_proba(images)
+    np.testing.assert_allclose(probs.sum(1), 1)
+    assert len(np.unique(model.predict(images))) > 1
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(images), probs)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method": "fixmtach"}, "Did you mean 'fixmatch'"),
+        ({"method": "paws"}, "compares crops of images"),
+        ({"settings": {"optimizer.lrr": 1}}, "no setting named 'optimizer.lrr'. Did you mean 'optimizer.lr'"),
+        ({"steps": -1}, "steps must be above zero"),
+        ({"categorical": ["nothing"]}, "no column 'nothing'"),
+    ],
+)
+def test_a_mistake_is_a_value_error_in_plain_words(iris, change, message):
+    X, _, some = iris
+    with pytest.raises(ValueError, match=message):
+        SureLabelClassifier(**change).fit(X, some)
+
+
+def test_after_a_fit_that_failed_nothing_is_fitted(iris):
+    X, _, some = iris
+    model = SureLabelClassifier(steps=2).fit(X, some)
+    with pytest.raises(ValueError, match="no column 'nothing'"):
+        model.set_params(categorical=["nothing"]).fit(X, some)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_labels_that_cannot_teach_are_refused(iris):
+    X, y, _ = iris
+    with pytest.raises(ValueError, match="no class"):
+        SureLabelClassifier().fit(X, np.full(150, -1))
+    with pytest.raises(ValueError, match="one class"):
+        SureLabelClassifier().fit(X, np.where(y == 0, 0, -1))
+
+
+def test_fit_leaves_the_process_as_it_was_and_says_nothing(iris, capfd, tmp_path, monkeypatch):
+    X, _, some = iris
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    logger = logging.getLogger()
+
+    def state():
+        name, numbers, *place = np.random.get_state()  # noqa: NPY002
+        generators = (name, numbers.tobytes(), place, random.getstate(), torch.get_rng_state().tolist())
+        of_torch = (torch.get_num_threads(), torch.get_default_dtype(), torch.is_grad_enabled())
+        of_logging = (logger.level, list(logger.handlers), logging.root.manager.disable)
+        return generators, of_torch, of_logging, dict(os.environ), list(tmp_path.iterdir())
+
+    torch.set_num_threads(2)
+    try:
+        before = state()
+        for seed in (0, None):
+            SureLabelClassifier(steps=2, random_state=seed).fit(X, some).predict(X)
+        assert state() == before
+        with pytest.raises(ValueError, match="became"):
+            SureLabelClassifier(steps=20, settings={"optimizer.lr": 1e30}).fit(X, some)
+        assert state() == before
+    finally:
+        torch.set_num_threads(1)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_run_folder_can_be_kept_and_progress_shown(iris, tmp_path, capsys):
+    X, _, some = iris
+    SureLabelClassifier(steps=2, out=tmp_path / "run", verbose=True).fit(X, some)
+    assert (tmp_path / "run" / "weights.safetensors").exists()
+    assert "bam-uda on X: 30 labels, 150 samples in the pool" in capsys.readouterr().out
+    with pytest.raises(surelabel.utils.errors.UserError, match="given in Python"):
+        evaluate_run(tmp_path / "run")
+    with pytest.raises(ValueError, match=r"^out='.*run' exists already: choose another folder, or remove it$"):
+        SureLabelClassifier(steps=2, out=tmp_path / "run").fit(X, some)
+
+
+def test_importing_the_package_imports_neither_torch_nor_scikit_learn():
+    code = "import sys, surelabel; assert not {'torch', 'sklearn', 'numpy'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="no attribute 'Classifier'"):
+        _ = surelabel.Classifier
+
+
+def test_without_scikit_learn_the_extra_is_named():
+    code = (
+        "import sys; sys.modules['sklearn'] = sys.modules['sklearn.base'] = None\n"
+        "from surelabel.utils.errors import UserError\n"
+        "try:\n    from surelabel import SureLabelClassifier\nexcept UserError as error:\n    print(error)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert "pip install 'surelabel[estimator]'" in said

@@ -1,0 +1,195 @@
+import sys
+from fractions import Fraction
+from importlib import reload
+from math import ceil
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+from scipy.stats import betabinom
+
+pytest.importorskip("mapie", reason="the extra `calibration` is not installed")
+
+from surelabel.inference import calibration
+from surelabel.inference.calibration import (
+    cross_fitted,
+    figures,
+    fit_calibration,
+    labels_needed,
+    refuse_meaningless,
+    refuse_too_few,
+)
+from surelabel.utils.errors import UserError
+
+NAMES = [str(number) for number in range(6)]
+
+
+def samples(count, seed, temperature=2.5, classes=6):
+    """Labels drawn from probabilities, and over-confident versions of these: the true temperature is known."""
+    draws = np.random.default_rng(seed)
+    logits = draws.normal(size=(count, classes)) * 1.5
+    right = np.exp(log_softmax(logits, axis=1))
+    labels = (draws.random((count, 1)) > right.cumsum(axis=1)).sum(axis=1).clip(max=classes - 1)
+    return torch.from_numpy(logits * temperature).softmax(-1).float(), torch.from_numpy(labels)
+
+
+@pytest.mark.parametrize("count", [30, 400])
+@pytest.mark.parametrize("classes", [2, 6])
+def test_the_temperature_is_that_of_scipy_minimising_the_nll(count, classes):
+    probs, labels = samples(count, 1, classes=classes)
+    log_p = probs.double().log().numpy()
+
+    def nll(log_temperature):
+        return -log_softmax(log_p / np.exp(log_temperature), axis=1)[np.arange(count), labels].mean()
+
+    expected = np.exp(minimize_scalar(nll, bounds=(-5, 5), method="bounded", options={"xatol": 1e-9}).x)
+    fitted = fit_calibration(probs, labels, 0.8)
+    assert fitted.temperature == pytest.approx(expected, rel=1e-4)
+    np.testing.assert_allclose(
+        fitted.probs(probs).numpy(), np.exp(log_softmax(log_p / expected, axis=1)), rtol=1e-3, atol=1e-7
+    )
+
+
+def test_a_known_temperature_is_found_again_and_the_order_of_classes_stays():
+    probs, labels = samples(20_000, 2)
+    fitted = fit_calibration(probs, labels, 0.9)
+    assert fitted.temperature == pytest.approx(2.5, rel=0.05)
+    assert torch.equal(fitted.probs(probs).argmax(1), probs.argmax(1))
+
+
+def test_the_sets_are_those_of_a_plain_loop():
+    probs, labels = samples(57, 3)
+    new, _ = samples(200, 4)
+    for coverage in (0.5, 0.8, 0.9, 0.95):
+        member = fit_calibration(probs, labels, coverage).sets(new)
+        scores = sorted(
+            1 - float(row[label]) / float(row.double().sum()) for row, label in zip(probs.double(), labels, strict=True)
+        )
+        quantile = scores[ceil(Fraction(str(coverage)) * (len(scores) + 1)) - 1]
+        for row, given in zip(new.double(), member, strict=True):
+            share = (row / row.sum()).tolist()
+            expected = [1 - p <= quantile + 1e-9 or p == max(share) for p in share]
+            assert given.tolist() == expected
+
+
+def test_no_set_is_empty_and_more_coverage_means_no_smaller_sets():
+    probs, labels = samples(300, 5)
+    few, many = (fit_calibration(probs, labels, coverage).sets(probs) for coverage in (0.5, 0.95))
+    assert few.any(dim=1).all()
+    assert few[torch.arange(300), probs.argmax(1)].all()
+    assert (many | ~few).all()
+
+
+def test_new_samples_are_covered_as_often_as_asked():
+    """By n = 99 held-out labels, the number covered of m exchangeable new samples is beta-binomial(m, 90, 10), whatever
+    the probabilities are. So 40 repetitions with m = 500 have a mean coverage of 0.9 ± 0.0051; 4 deviations are missed
+    by chance 6 times in 100,000. Adding the likeliest class can only cover more.
+    """
+    law = betabinom(500, 90, 10)
+    conformal, final = np.empty(40), np.empty(40)
+    for seed in range(40):
+        probs, labels = samples(599, 100 + seed)
+        fitted = fit_calibration(probs[:99], labels[:99], 0.9)
+        _, member = fitted.conformal.predict_set(probs[99:].double().numpy())
+        conformal[seed] = member[np.arange(500), labels[99:], 0].mean()
+        final[seed] = float(fitted.sets(probs[99:])[torch.arange(500), labels[99:]].double().mean())
+    assert abs(conformal.mean() - law.mean() / 500) < 4 * law.std() / 500 / 40**0.5
+    assert (final >= conformal).all()
+
+
+def test_cross_fitting_judges_each_sample_by_the_others():
+    probs, labels = samples(500, 7)
+    found = cross_fitted(probs, labels, 0.9, NAMES)
+    assert found.samples == 500
+    assert found.nll_after < found.nll_before
+    assert found.ece_after < found.ece_before
+    assert found.accuracy == pytest.approx(float((probs.argmax(1) == labels).double().mean()))
+
+
+def test_cross_fitting_does_not_flatter_a_temperature_that_means_nothing():
+    """Labels that the predictions do not know: what is fitted to 20 of them helps these, and on average no others."""
+    gains = []
+    for seed in range(8):
+        probs, _ = samples(20, 200 + seed)
+        noise = torch.from_numpy(np.random.default_rng(seed).permutation(20) % 6)
+        own = fit_calibration(probs, noise, 0.8)
+        same = figures(probs, own.probs(probs), own.sets(probs), noise, NAMES)
+        crossed = cross_fitted(probs, noise, 0.8, NAMES)
+        gains.append((same.nll_after, crossed.nll_after))
+    same_nll, crossed_nll = np.mean(gains, axis=0)
+    assert same_nll < crossed_nll
+
+
+def test_the_figures_by_class_are_those_of_a_plain_loop():
+    probs, labels = samples(80, 8)
+    labels[labels == 5] = 0
+    fitted = fit_calibration(probs, labels, 0.8)
+    sets = fitted.sets(probs)
+    found = figures(probs, fitted.probs(probs), sets, labels, NAMES)
+    for number, row in enumerate(found.classes):
+        mine = [place for place in range(80) if labels[place] == number]
+        assert (row.name, row.count) == (str(number), len(mine))
+        if not mine:
+            assert (row.coverage, row.set_size) == (None, None)
+            continue
+        assert row.coverage == pytest.approx(sum(bool(sets[place, number]) for place in mine) / len(mine))
+        assert row.set_size == pytest.approx(sum(int(sets[place].sum()) for place in mine) / len(mine))
+    assert found.coverage == pytest.approx(np.mean([bool(sets[place, labels[place]]) for place in range(80)]))
+
+
+def test_classes_without_a_held_out_label_do_no_harm():
+    probs, labels = samples(60, 9)
+    labels = labels % 3
+    fitted = fit_calibration(probs, labels, 0.9)
+    assert fitted.probs(probs).shape == (60, 6)
+    assert fitted.sets(probs).shape == (60, 6)
+
+
+def test_where_all_held_out_samples_are_right_the_confidence_stays_as_it_is():
+    probs, _ = samples(60, 10)
+    fitted = fit_calibration(probs, probs.argmax(1), 0.9)
+    assert fitted.temperature == 1
+    torch.testing.assert_close(fitted.probs(probs), probs.double(), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9, 0.95, 0.99])
+def test_the_fewest_labels_that_are_needed_suffice_and_one_fewer_is_refused(coverage):
+    needed = labels_needed(coverage)
+    probs, labels = samples(needed, 11)
+    refuse_too_few(needed, coverage)
+    assert cross_fitted(probs, labels, coverage, NAMES).samples == needed
+    with pytest.raises(UserError, match=f"needs at least {needed} held-out labels"):
+        refuse_too_few(needed - 1, coverage)
+
+
+def test_for_every_coverage_in_percent_the_parts_are_large_enough():
+    """n labels leave out at most every fifth; MAPIE makes sets from the others, which the theory allows: with n' of
+    them, (n' + 1) · coverage is not above n'.
+    """
+    for percent in range(50, 100):
+        n = labels_needed(percent / 100)
+        rest = n - -(-n // 5)
+        assert (rest + 1) * percent <= 100 * rest
+        probs, labels = samples(rest, percent)
+        assert fit_calibration(probs, labels, percent / 100).sets(probs).shape == (rest, 6)
+
+
+@pytest.mark.parametrize("coverage", [0, 0.4, 1, 1.5, -0.1, float("nan")])
+def test_a_coverage_that_means_nothing_is_refused(coverage):
+    with pytest.raises(UserError, match=r"at least 0\.5, and less than 1"):
+        refuse_meaningless(coverage)
+
+
+def test_too_few_labels_are_told_what_they_can_do():
+    with pytest.raises(UserError, match=r"--coverage 0\.8"):
+        refuse_too_few(10, 0.9)
+
+
+def test_a_missing_package_is_told_by_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mapie.classification", None)
+    with pytest.raises(UserError, match=r"needs the package mapie.*pip install 'surelabel\[calibration\]'"):
+        reload(calibration)
+    monkeypatch.undo()
+    reload(calibration)

@@ -1,0 +1,168 @@
+import json
+import logging
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from surelabel.config.run import Head
+from surelabel.inference import onnx as export
+from surelabel.inference.onnx import Exported, export_onnx
+from surelabel.inference.trained_run import load_network
+from surelabel.training import build, build_data, evaluate
+from surelabel.training.fit import fit
+from surelabel.utils.errors import UserError
+from surelabel.utils.rng import generator
+from tests.conftest import tiny_run
+
+onnx = pytest.importorskip("onnx", reason="the extra `export` is not installed")
+onnxruntime = pytest.importorskip("onnxruntime", reason="the extra `export` is not installed")
+METHODS = ["uda", "bam-uda", "paws"]
+
+
+@pytest.fixture(scope="module")
+def runs(digits_file, tmp_path_factory):
+    """The folder and the ONNX file of a method, made at the first request."""
+    made = {}
+
+    def get(method):
+        if method not in made:
+            place = tmp_path_factory.mktemp(method)
+            folder = fit(replace(tiny_run(digits_file, place / "run"), method=method, steps=2))
+            made[method] = folder, place / "model.onnx", export_onnx(folder.path, place / "model.onnx")
+        return made[method]
+
+    return get
+
+
+def session(file):
+    return onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_file_gives_what_torch_gives_for_any_batch(runs, digits_data, method):
+    folder, file, difference = runs(method)
+    module = Exported(load_network(folder)).eval()
+    assert difference <= 1e-5
+    for first, count in ((0, 1), (3, 7), (0, 200)):
+        images = digits_data.test.images(np.arange(first, first + count))
+        with torch.no_grad():
+            ours = module(torch.from_numpy(images))
+        theirs = session(file).run(None, {"images": images})
+        assert len(ours) == len(theirs) == (2 if method == "bam-uda" else 1)
+        for mine, given in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(given, mine.numpy(), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["uda", "paws"])
+def test_without_a_bayesian_last_layer_the_file_gives_what_predict_gives(runs, digits_data, method):
+    folder, file, _ = runs(method)
+    index = np.arange(100)
+    expected = evaluate.predict(load_network(folder), digits_data.test, index, 30)
+    (probs,) = session(file).run(None, {"images": digits_data.test.images(index)})
+    assert expected.std is None
+    np.testing.assert_allclose(probs, expected.probs.numpy(), rtol=0, atol=1e-5)
+
+
+def test_of_bam_paws_as_of_paws_the_means_of_the_last_layer_are_used(tiny, digits_data):
+    run = build.resolve(replace(tiny, method="bam-paws", precision="64"))
+    network = build.build_network(run, build_data.task_of(digits_data))
+    evaluate.remember(network, digits_data.train, np.arange(40), 40)
+    expected = evaluate.predict(network, digits_data.test, np.arange(30), 30).probs
+    with torch.no_grad():
+        (probs,) = Exported(network.float()).eval()(torch.from_numpy(digits_data.test.images(np.arange(30))))
+    np.testing.assert_allclose(probs, expected, rtol=0, atol=1e-5)
+
+
+def test_a_bayesian_head_gives_each_image_what_predict_gives_it_as_the_only_one(runs, digits_data):
+    folder, file, _ = runs("bam-uda")
+    network = load_network(folder)
+    probs, deviation = session(file).run(None, {"images": digits_data.test.images(np.arange(20))})
+    for number in range(20):
+        alone = evaluate.predict(network, digits_data.test, np.array([number]), 1)
+        np.testing.assert_allclose(probs[number], alone.probs[0].numpy(), rtol=0, atol=1e-5)
+        np.testing.assert_allclose(deviation[number], alone.std[0].numpy(), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("sampling", ["logits", "weights"])
+def test_shared_draws_are_as_good_as_those_of_predict(tiny, digits_data, sampling):
+    """400 predictions with draws of their own tell how an estimate of each figure scatters; that of the shared draws
+    must lie within 5 deviations of their mean, for 5 images × 10 classes × 2 figures. Were all of them Gaussian, chance
+    alone would break that once in 17,000 times (100 × 5.7e-7).
+    """
+    run = build.resolve(replace(tiny, method="bam-uda", head=Head(sampling=sampling)))
+    network = build.build_network(run, build_data.task_of(digits_data)).eval()
+    torch.nn.init.constant_(network.head.weight_rho, 0.5)  # a head that is quite unsure
+    images = torch.from_numpy(digits_data.test.images(np.arange(5)))
+    with torch.no_grad():
+        shared = torch.stack(Exported(network).eval()(images))
+        features = network.features(images)
+    others = [network.head.predict(features, generator(number, "other draws")) for number in range(400)]
+    estimates = torch.stack([torch.stack([other.probs, other.std]) for other in others])
+    assert estimates[:, 1].mean() > 0.05
+    assert ((shared - estimates.mean(0)).abs() < 5 * estimates.std(0) * (1 + 1 / 400) ** 0.5).all()
+
+
+def test_the_file_names_classes_and_preprocessing_and_only_a_bayesian_head_has_a_deviation(runs, digits_data):
+    for method in METHODS:
+        folder, file, _ = runs(method)
+        told = {key: json.loads(text) for key, text in session(file).get_modelmeta().custom_metadata_map.items()}
+        task = folder.task()
+        assert told["classes"] == list(digits_data.classes)
+        assert told["preprocessing"]["shape"] == [1, 8, 8]
+        assert told["preprocessing"]["dtype"] == "uint8"
+        assert (told["preprocessing"]["offset"], told["preprocessing"]["scale"]) == ([*task.offset], [*task.scale])
+        assert "bicubic" in told["preprocessing"]["resize"]
+        assert ("50 fixed draws" in told["deviation"]) if method == "bam-uda" else told["deviation"] is None
+
+
+def test_exporting_says_nothing_and_the_file_names_nothing_of_this_machine(runs, tmp_path, capfd, caplog):
+    folder, _, _ = runs("uda")
+    capfd.readouterr()
+    with caplog.at_level(logging.WARNING):
+        export_onnx(folder.path, tmp_path / "again.onnx")
+    said = capfd.readouterr()
+    assert (said.out, said.err, caplog.text) == ("", "", "")
+    content = (tmp_path / "again.onnx").read_bytes()
+    assert b".py" not in content
+    assert str(Path(__file__).parents[2]).encode() not in content
+
+
+def test_a_file_that_differs_from_torch_is_not_written(runs, tmp_path, monkeypatch):
+    folder, file, _ = runs("bam-uda")
+    model = onnx.load(file)
+    (noise,) = [part for part in model.graph.initializer if part.name == "noise"]
+    noise.raw_data = np.full((1, 50, 10), 9.0, dtype=np.float32).tobytes()
+    monkeypatch.setattr(export, "_traced", lambda module, samples, outputs: model)
+    with pytest.raises(UserError, match=r"would differ from torch by .* not written"):
+        export_onnx(folder.path, tmp_path / "wrong.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_package_is_told_by_its_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(UserError, match=r"needs the package onnxruntime: pip install 'surelabel\[export\]'"):
+        export_onnx(tmp_path, tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("method", ["uda", "bam-uda"])
+def test_the_example_of_the_guide_runs_and_needs_nothing_else(runs, digits_data, tmp_path, monkeypatch, capsys, method):
+    guide = (Path(__file__).parents[2] / "docs" / "export.md").read_text()
+    code = re.search(r"```python\n(.*?)```", guide, re.DOTALL)[1]
+    assert set(re.findall(r"^import (\w+)", code, re.MULTILINE)) == {"json", "numpy", "onnxruntime"}
+    folder, file, _ = runs(method)
+    (tmp_path / "model.onnx").write_bytes(file.read_bytes())
+    np.save(tmp_path / "images.npy", digits_data.test.images(np.arange(3)))
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    exec(code, {})
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    expected = evaluate.predict(load_network(folder), digits_data.test, np.arange(3), 3)
+    assert [line[0] for line in lines] == ["0", "1", "2"]
+    assert [len(line) for line in lines] == [4 if method == "bam-uda" else 3] * 3
+    if method == "uda":
+        assert [float(line[2]) for line in lines] == pytest.approx(expected.probs.amax(1).tolist(), abs=1e-5)

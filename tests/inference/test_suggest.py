@@ -1,0 +1,151 @@
+import csv
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from surelabel.data.arrays.source import ArraySource
+from surelabel.inference.suggest import (
+    backbone_features,
+    suggest_to_csv,
+    suggestions,
+    uncertain_and_diverse,
+    unlabelled,
+)
+from surelabel.inference.trained_run import load_network
+from surelabel.training import evaluate
+from surelabel.training.fit import fit
+from surelabel.utils.errors import UserError
+from surelabel.utils.rng import generator
+from tests.conftest import tiny_run
+
+
+@pytest.fixture(scope="module")
+def folder(digits_file, tmp_path_factory):
+    return fit(replace(tiny_run(digits_file, tmp_path_factory.mktemp("suggest") / "run"), method="bam-uda"))
+
+
+def pool(count, seed=0, width=5):
+    draws = np.random.default_rng(seed)
+    features = torch.from_numpy(draws.normal(size=(count, width)).astype(np.float32))
+    return features, torch.from_numpy(draws.random(count).astype(np.float32))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_draws_are_those_of_a_plain_loop(seed):
+    features, uncertainty = pool(60, seed)
+    uncertainty[::7] = 0
+    points = [row / np.linalg.norm(row) for row in features.double().numpy()]
+    expected = []
+    for number in np.random.default_rng(seed).random(12):
+        chances = []
+        for place in range(60):
+            gap = min((float(((points[place] - points[other]) ** 2).sum()) for other in expected), default=1.0)
+            chances.append(max(float(uncertainty[place]), 1e-12) * gap)
+        left = number * sum(chances)
+        for place in range(60):
+            left -= chances[place]
+            if left < 0:
+                break
+        expected.append(place)
+    assert uncertain_and_diverse(features, uncertainty, 12, np.random.default_rng(seed)).tolist() == expected
+
+
+def test_copies_are_never_drawn_twice_and_near_copies_hardly_ever():
+    """40 groups of 25 near copies (1e-4 apart); 20 draws hit a group twice with a chance below 20² · 25 · (1e-4)²."""
+    centres, _ = pool(40, width=16)
+    uncertainty = torch.ones(1000)
+    exact = centres.repeat(25, 1)
+    drawn = uncertain_and_diverse(exact, uncertainty, 100, np.random.default_rng(0))
+    assert sorted((drawn % 40).tolist()) == list(range(40))  # each once; then nothing is left that differs
+    near = exact + 1e-4 * pool(1000, 1, width=16)[0]
+    drawn = uncertain_and_diverse(near, uncertainty, 20, np.random.default_rng(0))
+    assert len(set((drawn % 40).tolist())) == 20
+
+
+def test_uncertain_samples_are_drawn_in_proportion():
+    """Half of the samples are 9 times as uncertain: of 400 first draws 360 ± 6 are theirs; 5 deviations either way are
+    missed by chance less than once in a million.
+    """
+    features, _ = pool(50)
+    uncertainty = torch.where(torch.arange(50) < 25, 0.9, 0.1)
+    first = [int(uncertain_and_diverse(features, uncertainty, 1, generator(seed, "test"))[0]) for seed in range(400)]
+    assert 330 <= sum(place < 25 for place in first) <= 390
+
+
+def test_a_smaller_number_gives_the_first_of_a_larger_one():
+    features, uncertainty = pool(200)
+    few, many = (uncertain_and_diverse(features, uncertainty, n, generator(0, "test")) for n in (5, 30))
+    assert torch.equal(few, many[:5])
+    assert len(uncertain_and_diverse(features, uncertainty, 500, generator(0, "test"))) == 200
+
+
+def test_a_sure_pool_is_still_drawn_from():
+    features, _ = pool(30)
+    assert len(set(uncertain_and_diverse(features, torch.zeros(30), 10, generator(0, "test")).tolist())) == 10
+
+
+def test_only_samples_without_a_known_class_are_suggested_and_where_all_are_known_those_not_learnt_from():
+    images = np.zeros((6, 1, 4, 4), dtype=np.uint8)
+    partly = ArraySource(images, np.array([0, 1, -1, -1, 0, -1]), ["a", "b"])
+    assert unlabelled(partly, np.array([0, 1])).tolist() == [2, 3, 5]
+    known = ArraySource(images, np.array([0, 1, 1, 1, 0, 0]), ["a", "b"])
+    assert unlabelled(known, np.array([0, 1])).tolist() == [2, 3, 4, 5]
+    with pytest.raises(UserError, match="every sample of the run's pool is labelled"):
+        unlabelled(known, np.arange(6))
+
+
+def test_the_suggestions_of_a_run_say_what_it_predicts_and_are_the_same_each_time(folder, digits_data):
+    found = suggestions(folder.path, 20)
+    assert found == suggestions(folder.path, 20)
+    index = np.array([one.index for one in found])
+    assert len(set(index.tolist())) == 20
+    assert not set(index.tolist()) & set(folder.labelled().tolist())
+    assert [one.rank for one in found] == list(range(1, 21))
+    network = load_network(folder)
+    pool = unlabelled(digits_data.train, folder.labelled())
+    prediction = evaluate.predict(network, digits_data.train, pool, folder.run().evaluation.batch)
+    for one in found:
+        place = int(np.flatnonzero(pool == one.index)[0])
+        probs = prediction.probs[place]
+        assert one.predicted == digits_data.classes[int(probs.argmax())]
+        assert one.confidence == pytest.approx(float(probs.max()))
+        assert one.entropy == pytest.approx(float(-(probs * probs.log()).sum()), rel=1e-5)
+        assert one.deviation == pytest.approx(float(prediction.std[place, probs.argmax()]))
+
+
+def test_features_do_not_depend_on_the_batch(folder, digits_data):
+    network, index = load_network(folder), np.arange(50)
+    small, large = (backbone_features(network, digits_data.train, index, batch) for batch in (7, 50))
+    torch.testing.assert_close(small, large)
+
+
+def test_the_csv_has_a_line_a_suggestion(folder, tmp_path):
+    found = suggest_to_csv(folder.path, 7, tmp_path / "suggest.csv")
+    with (tmp_path / "suggest.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert list(lines[0]) == ["rank", "sample", "label", "predicted", "confidence", "entropy", "deviation"]
+    assert [int(line["sample"]) for line in lines] == [one.index for one in found]
+    assert [float(line["deviation"]) for line in lines] == pytest.approx([one.deviation for one in found], abs=1e-6)
+
+
+def test_files_are_named_and_a_point_head_has_no_deviation(tiny, tmp_path, digits_data):
+    for number in range(60):
+        label = digits_data.train.labels[number]
+        path = tmp_path / "pictures" / ("unlabelled" if number >= 40 else str(label)) / f"={number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(digits_data.train.images(np.array([number]))[0, 0]).save(path)
+    folder = fit(replace(tiny, data=str(tmp_path / "pictures"), labels=20, steps=4))
+    found = suggest_to_csv(folder.path, 5, tmp_path / "out.csv")
+    assert all(one.sample.startswith("unlabelled/=") and one.deviation is None for one in found)
+    with (tmp_path / "out.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert [line["sample"] for line in lines] == [one.sample for one in found]
+    assert "deviation" not in lines[0]
+
+
+def test_no_suggestion_at_all_is_refused(folder):
+    with pytest.raises(UserError, match="at least one"):
+        suggestions(folder.path, 0)

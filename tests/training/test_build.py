@@ -1,0 +1,142 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from surelabel.config.run import Head, Optimizer, Selection, Target, Teacher
+from surelabel.config.run import Paws as PawsSettings
+from surelabel.data.arrays.source import ArraySource, own_data_set
+from surelabel.methods.kl_term import PriorLoss
+from surelabel.methods.selection import Confidence, Uncertainty
+from surelabel.methods.targets import Hard, Sharpen
+from surelabel.models.heads import Bayesian
+from surelabel.training import build, build_data
+from surelabel.training.average import Cosine, Equal, Moving, Rising
+from surelabel.training.lars import LARS
+from surelabel.utils.errors import UserError
+
+
+def test_resolving_fills_in_the_methods_own_values_and_changes_nothing_twice(tiny):
+    resolved = build.resolve(replace(tiny, method="uda", device="auto", threads=None))
+    assert (resolved.selection.threshold, resolved.target.temperature, resolved.weight) == (0.8, 0.4, 1.0)
+    assert resolved.device in ("cpu", "cuda")
+    assert resolved.threads >= 1
+    assert build.resolve(resolved) == resolved
+
+
+def test_the_small_network_of_a_table_has_one_thread_unless_more_are_asked_for(tiny, monkeypatch):
+    monkeypatch.setattr("surelabel.utils.cpu.available", lambda: 8)
+    network = replace(tiny.network, name="mlp-2-128")
+    table = replace(tiny, data="a.csv", threads=None, network=network)
+    pictures = replace(table, network=replace(network, trunk="efficientnet-lite0"))
+    asked = (table, replace(table, threads=4), pictures, replace(tiny, threads=None))
+    assert [build.resolve(run).threads for run in asked] == [1, 4, 8, 8]
+
+
+def test_settings_take_the_place_of_the_methods_own(tiny):
+    run = replace(tiny, method="uda", selection=Selection(0.5), target=Target(0.0), weight=3.0, forward="joint")
+    method = build.build_method(run)
+    assert (method.select.threshold, method.target, method.weight, method.forward) == (0.5, Hard(), 3.0, "joint")
+    assert build.build_method(replace(run, target=Target(0.7))).target == Sharpen(0.7)
+
+
+def test_every_setting_of_a_method_reaches_its_part(tiny):
+    by = {"start": 0.2, "warmup": 5, "window": 7, "statistic": "std", "inclusive": False, "previous": True}
+    head = Head(samples=9, sampling="weights", prior=0.3, kl="mean", kl_weight=3.0, kl_warmup=4)
+    run = replace(tiny, method="bam-uda", selection=Selection(quantile=0.6, **by), head=head, target=Target(twice=True))
+    method = build.build_method(run, 77)
+    assert method.select == Uncertainty(0.6, **by)
+    assert method.head == Bayesian(9, "weights", 0.3)
+    assert method.prior == PriorLoss("mean", 3.0, 4, 77)
+    assert method.sampled_temperature == method.target.temperature
+    sharp = replace(tiny, method="uda", selection=Selection(sharpened=True), target=Target(0.5))
+    assert build.build_method(sharp).select == Confidence(0.8, 0.5)
+    near = PawsSettings(temperature=0.3, smoothing=0.2, me_max=False)
+    method = build.build_method(replace(tiny, method="bam-paws", paws=near, head=head))
+    assert (method.temperature, method.smoothing, method.me_max, method.head.samples) == (0.3, 0.2, False, 9)
+
+
+def test_every_setting_of_the_optimizer_reaches_it(tiny, digits_data):
+    def made(method, **settings):
+        run = replace(tiny, method=method, optimizer=Optimizer(**settings), head=Head(lr=0.07))
+        return build.build_optimizers(build.build_network(run, build_data.task_of(digits_data)), run)
+
+    for nesterov in (False, True):
+        plain, adam = made("bam-uda", lr=0.3, momentum=0.8, nesterov=nesterov, weight_decay=0.02)
+        assert isinstance(adam, torch.optim.Adam)
+        assert adam.param_groups[0]["lr"] == 0.07
+        for group, decay in zip(plain.param_groups, (0.02, 0.0), strict=True):
+            found = {key: group[key] for key in ("lr", "momentum", "nesterov", "weight_decay")}
+            assert found == {"lr": 0.3, "momentum": 0.8, "nesterov": nesterov, "weight_decay": decay}
+    (lars,) = made("paws", lr=0.3, momentum=0.8, nesterov=False, trust=0.02, weight_decay=0.01)
+    assert isinstance(lars, LARS)
+    assert [(group["lr"], group["momentum"], group["trust"]) for group in lars.param_groups] == [
+        (0.3, 0.8, 0.02), (0.3, 0.8, 0.0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("buffers", ["copy", "average"])
+def test_running_statistics_are_averaged_where_that_is_asked_for(tiny, digits_data, buffers):
+    run = build.resolve(replace(tiny, average=replace(tiny.average, decay=0.5, warm=False, buffers=buffers)))
+    state = build.build_state(run, build.build_network(run, build_data.task_of(digits_data)), build.build_method(run))
+    norm = next(name for name, _ in state.network.named_buffers() if name.endswith("running_mean"))
+    for value in (0.0, 8.0):
+        state.network.get_buffer(norm).fill_(value)
+        state.average.update_parameters(state.network)
+    expected = {"copy": 8.0, "average": 4.0}[buffers]
+    assert torch.equal(state.evaluated.get_buffer(norm), torch.full_like(state.evaluated.get_buffer(norm), expected))
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "rule"),
+    [
+        ("fixmatch", {}, Moving(0.9, warm=True)),
+        ("paws", {}, None),
+        ("paws+swa", {"onset": 0.5}, Equal(6)),
+        ("uda+ema", {"gamma": 0.25}, Cosine(0.25, 12)),
+        ("paws+ema", {"schedule": "linear", "gamma": 0.9, "warmup": 3}, Rising(0.9, 3)),
+    ],
+)
+def test_the_name_of_a_method_says_how_its_weights_are_averaged(tiny, digits_data, method, settings, rule):
+    run = build.resolve(replace(tiny, method=method, teacher=Teacher(**settings)))
+    assert build.averaging_rule(run) == rule
+    state = build.build_state(run, build.build_network(run, build_data.task_of(digits_data)), build.build_method(run))
+    assert (state.average is None) == (rule is None)
+    assert (state.teacher is state.network) == ("+" not in method)
+    assert (state.evaluated is state.network) == (rule is None)
+
+
+def test_a_teacher_never_shares_the_networks_pass(tiny):
+    assert build.build_method(replace(tiny, method="uda+ema", forward="joint")).forward == "split"
+    assert build.build_method(replace(tiny, method="paws")).own
+    assert not build.build_method(replace(tiny, method="paws+swa")).own
+
+
+def test_small_views_are_nine_sixteenths_of_an_image_unless_their_size_is_given(tiny, digits_data):
+    labelled = build_data.build_split(tiny, digits_data)
+    for given, size in ((None, 4), (6, 6)):
+        run = replace(tiny, method="paws", paws=replace(tiny.paws, small_size=given))
+        assert build.build_loader(run, digits_data, labelled)(0).small.shape[-2:] == (size, size)
+
+
+def test_what_paws_cannot_do_is_refused(tiny, digits_data):
+    with pytest.raises(UserError, match=r"Set paws\.smalls 0"):
+        build.build_loader(
+            replace(tiny, method="paws", paws=replace(tiny.paws, view="periodic")), digits_data, np.arange(4)
+        )
+    with pytest.raises(UserError, match="must be above zero"):
+        build.build_method(replace(tiny, method="paws", target=Target(0.0)))
+
+
+def test_a_fingerprint_sees_a_changed_label_and_changed_images(digits_data):
+    images, labels = digits_data.train.images(np.arange(500)), digits_data.train.labels[:500].copy()
+
+    def made(images, labels):
+        return build_data.fingerprint(own_data_set("x", ArraySource(images, labels, digits_data.classes), None))
+
+    first = made(images, labels)
+    assert first == made(images.copy(), labels.copy())
+    labels[77] = (labels[77] + 1) % 10
+    assert first != made(images, labels)
+    assert made(images, labels) != made(255 - images, labels)

@@ -1,0 +1,67 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from surelabel.training import build, build_data, evaluate
+from surelabel.training.evaluate import NotFinite, fixed_part, known, predict, some
+from surelabel.utils.rng import generator
+
+
+@pytest.fixture
+def network(tiny, digits_data):
+    return build.build_network(build.resolve(tiny), build_data.task_of(digits_data))
+
+
+def test_predictions_do_not_depend_on_the_batch_and_leave_the_network_in_its_mode(network, digits_data):
+    index = np.arange(50)
+    network.train()
+    before = network.backbone.norm.running_mean.clone()
+    small, large = (predict(network, digits_data.test, index, batch).probs for batch in (7, 50))
+    torch.testing.assert_close(small, large)
+    assert network.training
+    assert torch.equal(before, network.backbone.norm.running_mean)
+
+
+def test_predictions_that_are_no_numbers_are_refused(network, digits_data):
+    network.head.weight.data.fill_(torch.nan)
+    with pytest.raises(NotFinite):
+        predict(network, digits_data.test, np.arange(3), 3)
+
+
+def test_the_part_of_the_test_set_is_the_same_at_every_evaluation_and_for_every_seed(digits_data):
+    part = fixed_part(digits_data.test, 100)
+    assert len(np.unique(part)) == 100
+    assert np.array_equal(part, fixed_part(digits_data.test, 100))
+    assert np.array_equal(fixed_part(digits_data.test, None), known(digits_data.test))
+    assert len(some(digits_data.test, 10**6)) == len(digits_data.test)
+
+
+@pytest.mark.parametrize("batch", [3, 100])
+def test_what_is_remembered_of_the_labels_is_each_image_with_its_class(tiny, digits_data, batch):
+    run = replace(tiny, method="paws")
+    network = build.build_network(run, build_data.task_of(digits_data)).train()
+    labelled = build_data.build_split(run, digits_data)
+    evaluate.remember(network, digits_data.train, labelled, batch)
+    assert network.training
+    network.eval()
+    index = np.arange(30, 40)
+    probs = evaluate.predict(network, digits_data.train, index, 4).probs
+    with torch.no_grad():
+        of = {i: network(torch.from_numpy(digits_data.train.images(np.array([i])))).outputs[0, -1] for i in labelled}
+        for row, n in zip(probs, index, strict=True):
+            z = network(torch.from_numpy(digits_data.train.images(np.array([n])))).outputs[0, -1]
+            votes = torch.zeros(10)
+            for i, support in of.items():
+                votes[digits_data.train.labels[i]] += (torch.cosine_similarity(z, support, dim=0) / 0.1).exp()
+            torch.testing.assert_close(row, votes / votes.sum(), rtol=1e-4, atol=1e-6)
+
+
+def test_a_part_is_the_start_of_a_shuffle_and_costs_no_memory_where_the_set_is_large(digits_data):
+    test = digits_data.test
+    assert np.array_equal(fixed_part(test, 50), np.sort(generator(0, "test part").permutation(known(test))[:50]))
+    assert np.array_equal(some(test, 10**6), np.arange(len(test)))
+    drawn = some(range(10**10), 64)
+    assert len(set(drawn.tolist())) == 64
+    assert np.ptp(drawn) > 10**9

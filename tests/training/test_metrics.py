@@ -1,0 +1,146 @@
+from dataclasses import asdict
+from functools import reduce
+from itertools import pairwise
+from operator import add
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, recall_score
+
+from surelabel import equations
+from surelabel.training import metrics
+from surelabel.utils.errors import UserError
+
+
+def predictions(samples=400, classes=5, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    probs = (2 * torch.randn(samples, classes, generator=generator)).softmax(-1)
+    return probs, torch.randint(classes, (samples,), generator=generator)
+
+
+def parts_of(*tensors, cuts):
+    edges = [0, *sorted(cuts), len(tensors[0])]
+    return [tuple(t[a:b] for t in tensors) for a, b in pairwise(edges)]
+
+
+CUTS = st.lists(st.integers(1, 399), max_size=12, unique=True)
+
+
+@given(CUTS)
+def test_calibration_sums_of_any_split_add_up_to_the_whole(cuts):
+    probs, labels = predictions()
+    whole = metrics.calibration_sums(probs, labels)
+    total = reduce(add, [metrics.calibration_sums(*part) for part in parts_of(probs, labels, cuts=cuts)])
+    for name, tensor in asdict(whole).items():
+        torch.testing.assert_close(asdict(total)[name], tensor, rtol=1e-12, atol=1e-12)
+    assert torch.equal(total.bins[[0, 2]], whole.bins[[0, 2]])
+    assert total.figures() == pytest.approx(whole.figures(), abs=1e-12)
+
+
+@given(CUTS)
+def test_selection_sums_of_any_split_add_up_to_the_whole(cuts):
+    probs, labels = predictions()
+    labels[::3] = -1
+    mask = probs.amax(-1) > 0.6
+    total = reduce(add, [metrics.selection_sums(*part) for part in parts_of(probs, mask, labels, cuts=cuts)])
+    assert total.figures() == pytest.approx(metrics.selection_sums(probs, mask, labels).figures(), abs=1e-12)
+
+
+def test_sums_survive_a_reduction_over_their_dictionary():
+    sums = [metrics.calibration_sums(*predictions(seed=seed)) for seed in (0, 1)]
+    reduced = {name: sum(asdict(part)[name] for part in sums) for name in asdict(sums[0])}
+    assert metrics.CalibrationSums(**reduced).figures() == (sums[0] + sums[1]).figures()
+
+
+def test_making_and_adding_sums_never_reads_a_value_from_the_device():
+    # A tensor on the meta device has no values: reading one raises.
+    probs, labels = torch.empty(8, 5, device="meta"), torch.empty(8, device="meta", dtype=torch.int64)
+    calibration = metrics.calibration_sums(probs, labels)
+    selection = metrics.selection_sums(probs, labels > 0, labels)
+    assert (calibration + calibration).bins.shape == (3, 10)
+    assert (selection + selection).seen.shape == ()
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        calibration.figures()
+
+
+def test_evaluation_holds_every_figure_and_agrees_with_the_equations():
+    probs, labels = predictions()
+    figures = metrics.evaluation(probs, labels)
+    expected = {
+        "accuracy": accuracy_score(labels, probs.argmax(-1)),
+        "ece": equations.ece(probs, labels).item(),
+        "ece_classwise": equations.classwise_ece(probs, labels).item(),
+        "ece_equal_mass": equations.equal_mass_ece(probs, labels).item(),
+        "mce": equations.mce(probs, labels).item(),
+        "nll": equations.nll(probs, labels).item(),
+        "brier": equations.brier(probs, labels).item(),
+        "aurc": equations.aurc(probs, labels).item(),
+        "confidence": probs.amax(-1).double().mean().item(),
+    }
+    assert figures == pytest.approx(expected, abs=1e-12)
+    assert all(type(value) is float for value in figures.values())
+
+
+def test_per_class_figures_are_recalls_and_mean_confidences():
+    probs, labels = predictions()
+    rows = metrics.per_class(probs, labels)
+    assert [row["count"] for row in rows] == torch.bincount(labels).tolist()
+    assert [row["accuracy"] for row in rows] == pytest.approx(
+        recall_score(labels, probs.argmax(-1), average=None).tolist()
+    )
+    confidence = [probs[labels == k].amax(-1).double().mean().item() for k in range(5)]
+    assert [row["confidence"] for row in rows] == pytest.approx(confidence)
+
+
+def test_a_class_without_samples_has_no_accuracy():
+    rows = metrics.per_class(torch.tensor([[0.9, 0.1], [0.2, 0.8]]), torch.tensor([0, 0]))
+    assert rows[0] == {"count": 2, "accuracy": 0.5, "confidence": pytest.approx(0.85)}
+    assert rows[1] == {"count": 0, "accuracy": None, "confidence": None}
+
+
+def test_selection_counts_by_hand():
+    probs = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
+    sums = metrics.selection_sums(probs, torch.tensor([True, True, True, False]), torch.tensor([0, 1, -1, 0]))
+    assert sums.figures() == pytest.approx({"purity": 1 / 2, "acceptance": 3 / 4, "confidence": 3 / 4})
+
+
+@pytest.mark.parametrize(("accepted", "label"), [(True, -1), (False, 0)], ids=["labels unknown", "nothing accepted"])
+def test_purity_is_none_where_it_has_no_meaning(accepted, label):
+    probs, mask = torch.tensor([[0.9, 0.1]] * 3), torch.full((3,), accepted)
+    figures = metrics.selection_sums(probs, mask, torch.full((3,), label)).figures()
+    assert figures["purity"] is None
+    assert figures["acceptance"] == accepted
+
+
+@pytest.mark.parametrize(
+    ("probs", "labels", "says"),
+    [
+        (torch.empty(0, 3), torch.empty(0, dtype=torch.int64), "at least one"),
+        (torch.full((2, 2), 0.5), torch.tensor([0]), "one label per sample"),
+        (torch.full((2, 2), 0.5), torch.tensor([0, -1]), "known"),
+        (torch.full((2, 2), 0.5), torch.tensor([0, 2]), "outside 0..1"),
+        (torch.tensor([[3.0, -2.0]]), torch.tensor([0]), "not probabilities"),
+        (torch.tensor([[0.5, float("nan")]]), torch.tensor([0]), "not probabilities"),
+        (torch.tensor([[float("inf"), 0.0]]), torch.tensor([0]), "not probabilities"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused_with_a_reason(probs, labels, says):
+    for function in (metrics.evaluation, metrics.per_class):
+        with pytest.raises(UserError, match=says):
+            function(probs, labels)
+
+
+def test_half_precision_probabilities_are_accepted():
+    probs, labels = predictions()
+    exact = metrics.evaluation(probs, labels)
+    assert metrics.evaluation(probs.bfloat16(), labels)["nll"] == pytest.approx(exact["nll"], rel=1e-2)
+
+
+@pytest.mark.parametrize(("known", "purity"), [(1, None), (2, None), (3, 1 / 3), (4, 1 / 4)])
+def test_purity_needs_the_labels_of_most_of_the_accepted(known, purity):
+    probs = torch.tensor([[0.9, 0.1]] * 4)
+    labels = torch.tensor([0, 1, 1, 1]).where(torch.arange(4) < known, -1)
+    found = metrics.selection_sums(probs, torch.ones(4, dtype=torch.bool), labels).figures()["purity"]
+    assert found == (None if purity is None else pytest.approx(purity))

@@ -1,0 +1,20 @@
+import csv
+
+import pytest
+
+from surelabel.utils.csv import shown, write_csv
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+a", "-b", "@c", "\tx", "-1-1", "plain", "1-1", "-1", "+1", "-2.5"])
+def test_a_name_that_a_spreadsheet_would_compute_is_written_as_text(name):
+    assert shown(name) == (name if name in ("plain", "1-1", "-1", "+1", "-2.5") else f"'{name}")
+
+
+def test_numbers_are_written_as_numbers_and_texts_as_texts(tmp_path):
+    write_csv(tmp_path / "out.csv", ["name", "count", "share"], [("=a, b", 3, -0.25), ("c", 0, 1.0)])
+    with (tmp_path / "out.csv").open(newline="") as file:
+        assert list(csv.reader(file)) == [
+            ["name", "count", "share"],
+            ["'=a, b", "3", "-0.250000"],
+            ["c", "0", "1.000000"],
+        ]

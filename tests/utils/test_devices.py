@@ -1,0 +1,141 @@
+"""What is asked of a device that may not be here, and of mixed precision."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from lightning_fabric import Fabric
+from torch import nn
+
+from surelabel.config.validate import validate
+from surelabel.data.tables import source as table
+from surelabel.training import build
+from surelabel.training.build_views import build_view
+from surelabel.training.fit import fit
+from surelabel.training.state import TrainState
+from surelabel.utils import devices
+from surelabel.utils.errors import UserError
+
+
+@pytest.mark.parametrize("device", ["cuda", "mps"])
+def test_a_device_that_is_not_here_is_told(device):
+    if {"cuda": torch.cuda, "mps": torch.backends.mps}[device].is_available():
+        pytest.skip(f"this machine has {device}")
+    with pytest.raises(UserError, match=f"device {device}: .* Use --device cpu"):
+        devices.usable(device)
+
+
+def test_without_a_gpu_the_cpu_is_chosen(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert devices.usable("auto") == "cpu"
+    assert devices.usable("mps") == "mps"
+    assert devices.usual_precision("mps") == "32"
+
+
+@pytest.mark.parametrize("change", [{"precision": "64"}, {"precision": "bf16-mixed"}, {"devices": 2}])
+def test_what_a_mac_cannot_do_is_refused(tiny, change):
+    validate(replace(tiny, device="mps"))
+    with pytest.raises(UserError, match="device mps computes in 32 bits and one process"):
+        validate(replace(tiny, device="mps", **change))
+
+
+def test_views_are_made_on_the_cpu_for_a_device_without_double_precision(tiny, tmp_path):
+    assert devices.workshop(torch.device("mps")) == torch.device("cpu")
+    assert devices.workshop(torch.device("cuda")) == torch.device("cuda")
+    assert devices.finest(torch.device("mps")) == torch.float32
+    assert devices.finest(torch.device("cpu")) == torch.float64
+    file = tmp_path / "rows.csv"
+    file.write_text("a,label\n" + "".join(f"{n / 7},{n % 2}\n" for n in range(20)))
+    run = replace(tiny, device="mps", views=replace(tiny.views, strong="corrupt"))
+    assert build_view("strong", run, table.load(file)).table.device == torch.device("cpu")
+
+
+@pytest.mark.parametrize("method", ["fixmatch", "bam-uda", "fixmatch+ema", "paws+ema"])
+def test_in_mixed_precision_teacher_and_network_compute_alike(tiny, method):
+    """Pseudo-labels are made without gradients, in a pass of their own; evaluations are in full precision."""
+    seen = set()
+
+    def note(module, images, made):
+        if isinstance(module, nn.Conv2d):
+            seen.add(("training" if module.training else "evaluation", torch.is_grad_enabled(), made.dtype))
+
+    handle = nn.modules.module.register_module_forward_hook(note)
+    try:
+        fit(replace(tiny, method=method, precision="bf16-mixed", steps=2))
+    finally:
+        handle.remove()
+    training = {("training", with_gradients, torch.bfloat16) for with_gradients in (True, False)}
+    assert seen == training | {("evaluation", False, torch.float32)}
+
+
+def test_in_mixed_precision_samples_are_normalised_before_they_lose_bits(tiny, tmp_path):
+    """30,000 ± 100 has no digits left in bfloat16; what it is normalised to, the network's own scale, has three."""
+    stored = dict(np.load(tiny.data))
+    found = []
+    for name, (offset, scale) in {"near": (0, 1), "far": (30_000, 0.4)}.items():
+        floats = {key: stored[key].astype(np.float32) * scale + offset for key in ("images", "test_images")}
+        np.savez(tmp_path / f"{name}.npz", **(stored | floats))
+        views = replace(tiny.views, strong="weak")
+        run = replace(tiny, data=str(tmp_path / f"{name}.npz"), views=views, precision="bf16-mixed", steps=4)
+        folder = fit(replace(run, out=str(tmp_path / name)))
+        found.append(json.loads((folder.path / "metrics.jsonl").read_text())["labelled_loss"])
+    assert found[1] == pytest.approx(found[0], rel=0.02)
+
+
+def test_float16_is_refused_by_name():
+    from surelabel.cli.fit import read_options
+
+    with pytest.raises(UserError, match="bf16-mixed"):
+        read_options(["--precision", "16-mixed"])
+
+
+def test_nothing_is_put_on_a_device_before_each_process_has_its_own(tiny, monkeypatch):
+    """Until the launch the current GPU of every process is the first one, and there a state would stay."""
+    fit(tiny)
+    order = []
+
+    def noted(owner, name):
+        original = getattr(owner, name)
+
+        def call(*given, **named):
+            order.append(name)
+            return original(*given, **named)
+
+        monkeypatch.setattr(owner, name, call)
+
+    noted(Fabric, "launch")
+    noted(build, "build_state")
+    noted(TrainState, "load_state_dict")
+    fit(tiny, resume=True)
+    assert order == ["launch", "build_state", "load_state_dict"]
+
+    # A mistake is told before there are other processes, which would tell it too.
+    for name in ("checkpoint.pt", "checkpoint-previous.pt"):
+        (tiny.folder / name).write_bytes(b"")
+    order.clear()
+    with pytest.raises(UserError, match="nothing to go on from"):
+        fit(tiny, resume=True)
+    with pytest.raises(UserError, match="has no weights yet"):
+        fit(replace(tiny, init=str(tiny.folder.parent), out=str(tiny.folder) + "-2"))
+    assert order == []
+
+
+@pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")
+@pytest.mark.parametrize("method", ["bam-uda+ema", "bam-paws+swa"])
+def test_a_loaded_state_lies_on_the_device_whole(tiny, method):
+    """The device that only describes tensors stands for a second GPU."""
+    folder = fit(replace(tiny, method=method))
+    run = replace(folder.run(), device="meta")
+    state = build.build_state(run, build.build_network(run, folder.task()), build.build_method(run))
+    stored, _ = folder.stored_state()
+    stored["tally"] = {"steps": torch.ones(())}
+    state.load_state_dict(stored)
+    tensors = [*state.network.state_dict().values(), *state.evaluated.state_dict().values()]
+    tensors += [*state.selection.values(), *state.tally.values()]
+    tensors += [value for optimizer in state.optimizers for held in optimizer.state.values() for value in held.values()]
+    # Adam counts its steps on the CPU.
+    assert {tensor.device.type for tensor in tensors if tensor.numel() > 1 or tensor.ndim} == {"meta"}
+    assert len(tensors) > 50

@@ -1,0 +1,198 @@
+"""Two real processes, joined by gloo, do what one does."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from torch import multiprocessing
+from torch.nn.parallel import DistributedDataParallel
+
+from surelabel.config.run import Network, Optimizer
+from surelabel.config.settings import to_yaml
+from surelabel.config.validate import validate
+from surelabel.training import build, build_data
+from surelabel.training.fit import fit
+from surelabel.training.loop import advance
+from surelabel.utils.distributed import Share
+from surelabel.utils.errors import UserError
+from tests.conftest import PATIENCE, signalled
+
+METHODS = ["fixmatch", "bam-uda", "paws", "bam-paws+ema"]
+DIVIDED_BY_BATCH = ["bam-fixmatch", "bam-paws"]  # the KL term, as the released code has it
+STEPS = 8
+
+
+def exact(tiny, method):
+    """Nothing in it depends on how a batch is split: no BatchNorm, and float64."""
+    network = Network("wrn-10-1", norm="group")
+    lars = Optimizer(lr=0.2, nesterov=False, trust=0.02)
+    return build.resolve(
+        replace(tiny, method=method, network=network, precision="64", optimizer=lars, forward=None, device="cpu")
+    )
+
+
+def losses(run, data, share, wrap):
+    """The loss of each of the first steps, over the global batch, and the gradient of the first."""
+    method = build.build_method(run, len(data.train))
+    state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method)
+    loader = replace(build.build_loader(run, data, build_data.build_split(run, data)), share=share)
+    model = wrap(state.network).train()
+    found = []
+    for _ in range(STEPS):
+        of = advance(method, model, state, loader(state.step), torch.autograd.backward)
+        found.append(share.sum(of.total.detach()).item() / share.of)
+    return found, torch.cat([parameter.detach().flatten() for parameter in state.network.parameters()])
+
+
+def one_of_two(rank, runs, data, folder):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    for run in runs:
+        found = losses(run, data, Share(rank, 2), DistributedDataParallel)
+        torch.save(found, f"{folder}/{run.method}-{rank}.pt")
+    dist.destroy_process_group()
+
+
+def test_two_processes_have_the_losses_of_one(tiny, digits_data, tmp_path):
+    mean = replace(tiny, head=replace(tiny.head, kl="mean"))
+    runs = [exact(tiny, method) for method in METHODS] + [exact(mean, method) for method in DIVIDED_BY_BATCH]
+    multiprocessing.spawn(one_of_two, (runs, digits_data, str(tmp_path)), nprocs=2)
+    for run in runs:
+        expected, weights = losses(run, digits_data, Share(), lambda network: network)
+        for rank in (0, 1):
+            found, theirs = torch.load(tmp_path / f"{run.method}-{rank}.pt", weights_only=True)
+            np.testing.assert_allclose(found, expected, atol=1e-9, rtol=0, err_msg=run.method)
+            torch.testing.assert_close(theirs, weights, atol=1e-9, rtol=0)
+        assert max(expected) - min(expected) > 1e-3
+
+
+def one_of_two_with_batch_norm(rank, runs, data, folder):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    for run in runs:
+        method = build.build_method(run, len(data.train))
+        state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method)
+        loader = replace(build.build_loader(run, data, build_data.build_split(run, data)), share=Share(rank, 2))
+        model = DistributedDataParallel(state.network).train()
+        for _ in range(3):
+            advance(method, model, state, loader(state.step), torch.autograd.backward)
+        torch.save(state.state_dict(), f"{folder}/{run.method}-{rank}.pt")
+    dist.destroy_process_group()
+
+
+def test_with_batch_norm_two_processes_have_one_state_between_two_steps(tiny, digits_data, tmp_path):
+    runs = [build.resolve(replace(tiny, method=method)) for method in ("uda", "bam-fixmatch+ema", "paws+swa")]
+    multiprocessing.spawn(one_of_two_with_batch_norm, (runs, digits_data, str(tmp_path)), nprocs=2)
+    for run in runs:
+        states = [torch.load(tmp_path / f"{run.method}-{rank}.pt", weights_only=True) for rank in (0, 1)]
+        for part in ("network", "average", "optimizers", "selection"):
+            torch.testing.assert_close(*[state[part] for state in states], rtol=0, atol=0)
+        norm = next(name for name in states[0]["network"] if name.endswith("running_var"))
+        assert states[0]["network"][norm].std() > 0
+        assert states[0]["tally"] != states[1]["tally"]
+
+
+def command(run, *arguments):
+    config = run.folder.parent / "run.yaml"
+    config.write_text(to_yaml(replace(run, out=None)))
+    return [sys.executable, "-m", "surelabel.cli.main", "fit", "--config", str(config), *arguments]
+
+
+def rows(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_run_may_go_on_with_another_number_of_processes_and_has_the_figures_of_one(tiny, tmp_path):
+    run = replace(exact(tiny, "bam-uda"), steps=24, threads=1)
+    alone, both, script = tmp_path / "alone", tmp_path / "both", tmp_path / "stopping.py"
+    script.write_text(signalled(6, signal.SIGTERM))
+    begin = [sys.executable, str(script), *command(run, "--out", str(both), "--devices", "2")[3:]]
+    stopped = subprocess.run(begin, check=False, capture_output=True, text=True, timeout=PATIENCE)
+    assert stopped.returncode == 128 + signal.SIGTERM, stopped.stderr
+    assert stopped.stdout.count("Go on with: surelabel fit --resume") == 1
+    fit(replace(run, out=str(both)), resume=True)
+    fit(replace(run, out=str(alone)))
+    for mine, theirs in zip(rows(both), rows(alone), strict=True):
+        assert mine.keys() == theirs.keys()
+        for key, value in theirs.items():
+            assert mine[key] == pytest.approx(value, abs=1e-9), key
+
+
+def test_two_processes_that_were_stopped_end_bit_for_bit_as_two_that_were_not(tiny, tmp_path):
+    """Between evaluations, with BatchNorm: sums since the last one, and running statistics, belong to all processes."""
+    accept_all = replace(tiny.selection, threshold=0.0)
+    run = replace(build.resolve(replace(tiny, method="uda+ema", selection=accept_all)), devices=2)
+    whole, stopped, script = tmp_path / "whole", tmp_path / "stopped", tmp_path / "stopping.py"
+    script.write_text(signalled(6, signal.SIGTERM))
+    subprocess.run(command(run, "--out", str(whole)), check=True, capture_output=True, timeout=PATIENCE)
+    begin = [sys.executable, str(script), *command(run, "--out", str(stopped))[3:]]
+    assert subprocess.run(begin, check=False, capture_output=True, timeout=PATIENCE).returncode == 128 + signal.SIGTERM
+    assert torch.load(stopped / "checkpoint.pt", weights_only=True)["step"] == 10
+    resume = [sys.executable, "-m", "surelabel.cli.main", "fit", "--resume", str(stopped), "--devices", "2"]
+    subprocess.run(resume, check=True, capture_output=True, timeout=PATIENCE)
+    assert rows(whole) == rows(stopped)
+    for name in ("weights.safetensors", "weights-raw.safetensors", "result.json"):
+        assert (whole / name).read_bytes() == (stopped / name).read_bytes(), name
+
+
+def test_a_sum_is_taken_up_by_as_many_processes_or_by_another_number():
+    parts = torch.tensor([1.0, 2.0, 4.0])
+    assert [Share(rank, 3).take(parts).item() for rank in range(3)] == [1, 2, 4]
+    assert [Share(rank, 2).take(parts).item() for rank in range(2)] == [3.5, 3.5]
+    assert Share().take(parts).item() == 7
+    assert Share().take(torch.tensor([0.1])).item() == torch.tensor(0.1).item()
+
+
+def test_torchrun_starts_the_processes_too(tiny, tmp_path):
+    run = replace(exact(tiny, "paws"), steps=4, threads=1)
+    alone, both = tmp_path / "alone", tmp_path / "both"
+    fit(replace(run, out=str(alone)))
+    words = command(run, "--out", str(both), "--devices", "2")[1:]
+    runner = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *words]
+    done = subprocess.run(runner, check=False, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("The run is in") == 1
+    assert rows(both)[-1]["nll"] == pytest.approx(rows(alone)[-1]["nll"], abs=1e-9)
+
+
+def test_the_loss_of_a_process_ends_the_run_with_words(tiny, tmp_path):
+    run = replace(tiny, steps=100_000, evaluation=replace(tiny.evaluation, every=20))
+    started = subprocess.Popen(
+        command(run, "--out", str(tmp_path / "run"), "--devices", "2"),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while not (tmp_path / "run" / "checkpoint.pt").exists():
+        assert started.poll() is None
+        time.sleep(0.01)
+    children = Path(f"/proc/{started.pid}/task/{started.pid}/children")
+    if not children.exists():
+        started.kill()
+        pytest.skip("needs a Linux kernel that lists a process's children")
+    other = children.read_text().split()[0]
+    os.kill(int(other), signal.SIGKILL)
+    _, said = started.communicate(timeout=PATIENCE)
+    assert started.returncode != 0
+    assert "another process of this run was lost" in said
+    assert f"surelabel fit --resume {tmp_path / 'run'}" in said
+
+
+def test_a_batch_that_cannot_be_shared_out_is_refused(tiny, digits_data):
+    with pytest.raises(UserError, match=r"batch\.labelled, 8, cannot be shared out evenly by 3 processes"):
+        validate(replace(tiny, devices=3))
+    with pytest.raises(UserError, match=r"paws\.unlabelled, 8, cannot be shared out evenly by 3 processes"):
+        validate(replace(tiny, method="paws", devices=3))
+    with pytest.raises(UserError, match="a support of 20 images"):
+        build.build_loader(replace(tiny, method="paws", devices=8), digits_data, np.arange(40))
+    # Of nine classes with labels; a tenth without has no part in it.
+    some = np.flatnonzero(digits_data.train.labels[:60] < 9)
+    with pytest.raises(UserError, match="a support of 18 images"):
+        build.build_loader(replace(tiny, method="paws", devices=4), digits_data, some)
