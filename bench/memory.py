@@ -80,7 +80,7 @@ def private_memory() -> float:
 def _train(path: Path) -> tuple[float, float]:
     from rich.console import Console
 
-    from surelabel.config.run import Batch, Network, Run
+    from surelabel.config.run import Batch, Network, RunConfig
     from surelabel.training.fit import fit
 
     start = most = private_memory()
@@ -94,7 +94,7 @@ def _train(path: Path) -> tuple[float, float]:
     watching = threading.Thread(target=watch)
     watching.start()
     with tempfile.TemporaryDirectory() as folder:
-        made = Run(
+        made = RunConfig(
             data=str(path), labels=40, steps=20, out=f"{folder}/run", device="cpu", threads=1, batch=Batch(16, 7),
             network=Network("wrn-10-1", stem_stride=2),
         )  # fmt: skip

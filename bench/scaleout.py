@@ -18,10 +18,10 @@ from torch.nn.parallel import DistributedDataParallel
 from bench.step import RUN, noise_data
 from bench.timing import Row, Timings, interleaved
 from surelabel.config.recipes import recipe
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.training import build, build_data
-from surelabel.training.loop import ASK_EVERY, advance
-from surelabel.utils.distributed import Share
+from surelabel.training.loop import ASK_EVERY, training_step
+from surelabel.utils.distributed import World
 
 LAPTOP = replace(recipe("fixmatch", "cifar10", 250), device="cpu", threads=1)
 # Name, run, and steps in a turn.
@@ -33,7 +33,7 @@ def run() -> list[Row]:
     return [row for name, settings, steps in SIZES for row in _rows(name, settings, steps)]
 
 
-def _rows(name: str, settings: Run, steps: int) -> list[Row]:
+def _rows(name: str, settings: RunConfig, steps: int) -> list[Row]:
     double = replace(settings, batch=replace(settings.batch, labelled=settings.batch.labelled * 2))
     with tempfile.TemporaryDirectory() as folder:
         one, two = _Team(settings, 1, folder), _Team(double, 2, folder)
@@ -73,12 +73,12 @@ def _work(what: str, one: list[float], two: list[float]) -> Row:
 class _Team:
     """Processes that wait for work. `seconds` are those of all their processors in each turn of steps."""
 
-    def __init__(self, settings: Run, size: int, folder: str) -> None:
+    def __init__(self, settings: RunConfig, size: int, folder: str) -> None:
         context = multiprocessing.get_context("spawn")
         pipes = [context.Pipe() for _ in range(size)]
         self.pipes = [mine for mine, _ in pipes]
         self.processes = [
-            context.Process(target=_member, args=(theirs, settings, Share(rank, size), folder), daemon=True)
+            context.Process(target=_member, args=(theirs, settings, World(rank, size), folder), daemon=True)
             for rank, (_, theirs) in enumerate(pipes)
         ]
         for process in self.processes:
@@ -99,16 +99,16 @@ class _Team:
             process.join()
 
 
-def _member(pipe: "Connection[Any, Any]", settings: Run, share: Share, folder: str) -> None:
+def _member(pipe: "Connection[Any, Any]", settings: RunConfig, world: World, folder: str) -> None:
     torch.set_num_threads(1)
-    if share.of > 1:
-        dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=share.rank, world_size=share.of)
+    if world.size > 1:
+        dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=world.rank, world_size=world.size)
     data = noise_data(5000)
     settings = build.resolve(settings)
     method = build.build_method(settings, len(data.train))
     state = build.build_state(settings, build.build_network(settings, build_data.task_of(data)), method)
-    loader = replace(build.build_loader(settings, data, build_data.build_split(settings, data)), share=share)
-    model: nn.Module = state.network if share.of == 1 else DistributedDataParallel(state.network)
+    loader = replace(build.build_loader(settings, data, build_data.build_split(settings, data)), world=world)
+    model: nn.Module = state.network if world.size == 1 else DistributedDataParallel(state.network)
     model.train()
     gradients = torch.zeros(sum(parameter.numel() for parameter in state.network.parameters()))
     pipe.send(len(gradients))
@@ -118,12 +118,12 @@ def _member(pipe: "Connection[Any, Any]", settings: Run, share: Share, folder: s
         for _ in range(times):
             if what == "steps":
                 if state.step % ASK_EVERY == 0:
-                    share.any(0)
-                advance(method, model, state, loader(state.step), torch.autograd.backward)
+                    world.max(0)
+                training_step(method, model, state, loader(state.step), torch.autograd.backward)
             if what == "sum":
-                share.sum(gradients)
+                world.sum(gradients)
             if what == "any":
-                share.any(0)
+                world.max(0)
         pipe.send(time.process_time() - start)
-    if share.of > 1:
+    if world.size > 1:
         dist.destroy_process_group()

@@ -7,15 +7,15 @@ import numpy as np
 import torch
 
 from bench.timing import Row, interleaved
-from surelabel.config.run import Batch, Run
-from surelabel.data.arrays.source import ArraySource, own_data_set
+from surelabel.config.run import Batch, RunConfig
+from surelabel.data.arrays.source import ArraySource, user_data_set
 from surelabel.data.source import DataSet
 from surelabel.equations import labelled_cross_entropy
 from surelabel.models.network import Network, normalised_by
 from surelabel.training import build, build_data
-from surelabel.training.loop import advance
+from surelabel.training.loop import training_step
 
-RUN = Run(method="fixmatch", labels=250, batch=Batch(16, 7), device="cpu", threads=2)
+RUN = RunConfig(method="fixmatch", labels=250, batch=Batch(16, 7), device="cpu", threads=2)
 
 
 def run() -> list[Row]:
@@ -54,14 +54,14 @@ def noise_data(images: int) -> DataSet:
     """Images of CIFAR's shape: what they show does not matter to their speed."""
     generator = np.random.default_rng(0)
     pixels = generator.integers(0, 256, (images, 3, 32, 32), dtype=np.uint8)
-    return own_data_set("noise", ArraySource(pixels, np.arange(images) % 10, [str(k) for k in range(10)]), None)
+    return user_data_set("noise", ArraySource(pixels, np.arange(images) % 10, [str(k) for k in range(10)]), None)
 
 
 def _network(data: DataSet) -> Network:
     return build.build_network(RUN, build_data.task_of(data)).train()
 
 
-def whole_step(data: DataSet, run: Run) -> Callable[[], None]:
+def whole_step(data: DataSet, run: RunConfig) -> Callable[[], None]:
     """One step as the loop takes it."""
     run = build.resolve(run)
     method = build.build_method(run, len(data.train))
@@ -70,7 +70,7 @@ def whole_step(data: DataSet, run: Run) -> Callable[[], None]:
     state.network.train()
 
     def step() -> None:
-        advance(method, state.network, state, loader(state.step), torch.autograd.backward, run.precision)
+        training_step(method, state.network, state, loader(state.step), torch.autograd.backward, run.precision)
 
     return step
 

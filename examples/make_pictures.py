@@ -24,7 +24,7 @@ def write(folder: Path, count: int, labelled: int, sets: int, data: str, data_di
     chosen = np.sort(random.permutation(len(source))[:count])
     (folder / "all").mkdir(parents=True)
     names = [f"{number:05}.png" for number in chosen]
-    for name, image in zip(names, source.images(chosen), strict=True):
+    for name, image in zip(names, source.samples(chosen), strict=True):
         Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0)).save(folder / "all" / name)
     truth = [(name, source.classes[label]) for name, label in zip(names, source.labels[chosen], strict=True)]
     table(folder / "truth.csv", truth)

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from surelabel.config.recipes import recipe
 from surelabel.config.run import Batch, Evaluation
-from surelabel.data.arrays.source import SampleSource, own_data_set
+from surelabel.data.arrays.source import SampleSource, user_data_set
 from surelabel.inference.trained_run import evaluate_run
-from surelabel.training.components import Own
+from surelabel.training.components import Components
 from surelabel.training.fit import fit
 
 CLASSES = ("cylinder", "bell", "funnel")
@@ -79,8 +79,8 @@ class Distort:
 
 
 def main() -> None:
-    own = Own(
-        data=own_data_set("signals", signals(1500, seed=1), signals(1500, seed=2)),
+    own = Components(
+        data=user_data_set("signals", signals(1500, seed=1), signals(1500, seed=2)),
         backbone=convolutions,
         views={"labelled": Shift(4), "weak": Shift(4), "strong": Distort()},
     )
@@ -89,7 +89,7 @@ def main() -> None:
         accuracies = []
         for seed in range(3):
             with tempfile.TemporaryDirectory() as folder:
-                run = replace(recipe(method, "own", 6), seed=seed, steps=100, out=f"{folder}/run", batch=Batch(8, 7))
+                run = replace(recipe(method, "custom", 6), seed=seed, steps=100, out=f"{folder}/run", batch=Batch(8, 7))
                 run = replace(run, evaluation=Evaluation(every=run.steps))
                 fit(run, console=Console(quiet=True), own=own)
                 accuracies.append(evaluate_run(run.folder, own)["averaged"]["accuracy"])

@@ -10,8 +10,8 @@ from hypothesis import settings
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
-from surelabel.config.run import Average, Batch, Evaluation, Network, Paws, Run
-from surelabel.data.arrays.source import ArraySource, own_data_set
+from surelabel.config.run import Average, Batch, Evaluation, Network, Paws, RunConfig
+from surelabel.data.arrays.source import ArraySource, user_data_set
 from surelabel.data.source import DataSet
 
 pytest_plugins = ["tests.helpers.storages"]
@@ -49,7 +49,7 @@ def digits_data() -> DataSet:
     images, labels = digits()
     classes = [str(digit) for digit in range(10)]
     train = ArraySource(images[:1400], labels[:1400], classes)
-    return own_data_set("digits", train, ArraySource(images[1400:], labels[1400:], classes))
+    return user_data_set("digits", train, ArraySource(images[1400:], labels[1400:], classes))
 
 
 @pytest.fixture(scope="session")
@@ -60,8 +60,8 @@ def digits_file(tmp_path_factory) -> Path:
     return path
 
 
-def tiny_run(data: Path, folder: Path) -> Run:
-    return Run(
+def tiny_run(data: Path, folder: Path) -> RunConfig:
+    return RunConfig(
         data=str(data), labels=40, steps=12, out=str(folder), threads=1, device="cpu",
         batch=Batch(8, 2), network=Network("wrn-10-1", norm_momentum=0.1),
         paws=Paws(8, per_class=2, view="crops", smalls=2, small_size=4, width=16),
@@ -70,7 +70,7 @@ def tiny_run(data: Path, folder: Path) -> Run:
 
 
 @pytest.fixture
-def tiny(digits_file, tmp_path) -> Run:
+def tiny(digits_file, tmp_path) -> RunConfig:
     """A run of some seconds."""
     return tiny_run(digits_file, tmp_path / "run")
 

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from rich.console import Console
 
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.data.batch import Batch
 from surelabel.methods.base import Losses
 from surelabel.studies.catalogue import find
@@ -44,13 +44,13 @@ def main(data_dir: str) -> None:
             print(f"| {cell.row} | {row} |", flush=True)
 
 
-def accepted(run: Run) -> NDArray[np.int64]:
+def accepted(run: RunConfig) -> NDArray[np.int64]:
     """Counts [stretches, pseudo-label, true class + 1], of which the place 0 is of what was not accepted."""
     counts = np.zeros((len(STRETCHES) - 1, CLASSES, CLASSES + 1), dtype=np.int64)
-    advance = train.advance
+    training_step = train.training_step
 
     def watched(method: Any, model: Any, state: Any, batch: Batch, *more: Any) -> Losses:
-        losses = advance(method, model, state, batch, *more)
+        losses = training_step(method, model, state, batch, *more)
         stretch = int(np.searchsorted(STRETCHES, state.step)) - 1
         assert losses.prediction is not None
         assert losses.mask is not None
@@ -61,14 +61,14 @@ def accepted(run: Run) -> NDArray[np.int64]:
             raise Stopped(15)
         return losses
 
-    train.advance = watched
+    train.training_step = watched
     try:
         with tempfile.TemporaryDirectory() as folder:
             fit.fit(replace(run, out=f"{folder}/run"), console=Console(quiet=True))
     except Stopped:
         pass
     finally:
-        train.advance = advance
+        train.training_step = training_step
     return counts
 
 

@@ -26,7 +26,7 @@ IMAGES, BATCH = 6400, 128
 def main(folders: list[str]) -> None:
     print("| run | copied | averaged | recomputed |\n|---|---|---|---|")
     for folder in map(RunFolder, folders):
-        run = folder.run()
+        run = folder.config
         if run.average.buffers != "average":
             print(f"{folder.path} holds no averaged statistics", file=sys.stderr)
             continue
@@ -52,7 +52,7 @@ def pool(source: Source, seed: int) -> Iterator[Tensor]:
     """Some images of the pool, in batches."""
     index = np.random.default_rng(seed).permutation(len(source))[:IMAGES]
     for part in np.array_split(index, max(1, len(index) // BATCH)):
-        yield torch.from_numpy(source.images(part))
+        yield torch.from_numpy(source.samples(part))
 
 
 if __name__ == "__main__":

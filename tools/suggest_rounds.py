@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.datasets import load_digits
 
-from surelabel.config.run import Average, Batch, Evaluation, Network, Run
+from surelabel.config.run import Average, Batch, Evaluation, Network, RunConfig
 from surelabel.data import load as datasets
 from surelabel.equations import entropy
 from surelabel.inference.suggest import suggestions, unlabelled
@@ -55,19 +55,19 @@ def main() -> None:
         print(f"{how:10} {accuracies.mean():.1%}   above random {above.mean():+.1%} ± {error:.1%}")
 
 
-def digits_run(place: Path, method: str, labels: int, steps: int, seed: int) -> Run:
+def digits_run(place: Path, method: str, labels: int, steps: int, seed: int) -> RunConfig:
     images, classes = load_digits(return_X_y=True)
     images = (images * 15.9).astype(np.uint8).reshape(-1, 1, 8, 8)
     file = place / "digits.npz"
     np.savez(file, images=images[:1400], labels=classes[:1400], test_images=images[1400:], test_labels=classes[1400:])
-    return Run(
+    return RunConfig(
         method=method, data=str(file), labels=labels, steps=steps, seed=seed, out=str(place / f"first-{seed}"),
         threads=1, device="cpu", batch=Batch(16, 2), network=Network("wrn-10-1", norm_momentum=0.1),
         average=Average(0.99, warm=True, buffers="average"), evaluation=Evaluation(every=steps),
     )  # fmt: skip
 
 
-def one_round(run: Run, more: int) -> dict[str, float]:
+def one_round(run: RunConfig, more: int) -> dict[str, float]:
     """The test accuracy before, and after as many more labels chosen in each way."""
     folder = fit(run, console=Console(quiet=True))
     data = datasets.load(run.data)
@@ -81,7 +81,7 @@ def one_round(run: Run, more: int) -> dict[str, float]:
     return {"before": accuracy(folder)} | {how: accuracy(again(run, folder, more, how)) for how, more in chosen.items()}
 
 
-def again(run: Run, first: RunFolder, more: NDArray[np.int64], how: str) -> RunFolder:
+def again(run: RunConfig, first: RunFolder, more: NDArray[np.int64], how: str) -> RunFolder:
     """A run like the first with these labels as well."""
     data = datasets.load(run.data)
     labels = RunFolder(f"{run.out}-{how}-labels")

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from surelabel.utils.devices import finest
+from surelabel.utils.devices import accumulation_dtype
 from surelabel.utils.errors import UserError
 
 # The least probability that `nll` takes the logarithm of (36.04 nats): float64's epsilon, as scikit-learn's log_loss.
@@ -56,7 +56,7 @@ def masked_cross_entropy(logits: Tensor, target: Tensor, mask: Tensor) -> Tensor
 
 def smooth_labels(labels: Tensor, classes: int, smoothing: float) -> Tensor:
     """One-hot labels [S] -> [S, K], of which `smoothing` is shared by the classes that occur among them."""
-    exact = F.one_hot(labels, classes).to(finest(labels.device))
+    exact = F.one_hot(labels, classes).to(accumulation_dtype(labels.device))
     occurs = (exact.sum(0) > 0).to(exact.dtype)
     return (1 - smoothing) * exact + smoothing * occurs / occurs.sum()
 

@@ -4,7 +4,7 @@ import pytest
 
 from surelabel.cli.fit import read_options, split
 from surelabel.config.recipes import recipe
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.config.settings import flatten, write_yaml
 from surelabel.utils.errors import UserError
 
@@ -126,7 +126,7 @@ def test_another_method_does_not_take_over_the_constants_of_the_files(tmp_path):
 
 
 def test_resume_prints_and_takes_the_settings_of_the_run(tmp_path, capsys):
-    write_yaml(Run(seed=7, steps=77), tmp_path / "config.yaml")
+    write_yaml(RunConfig(seed=7, steps=77), tmp_path / "config.yaml")
     options = read_options(["--resume", str(tmp_path)])
     assert options.resume
     assert (options.run.seed, options.run.steps, options.run.folder) == (7, 77, tmp_path)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from surelabel.cli import fit_outputs as conclude
+from surelabel.cli import fit_outputs as write_fit_outputs
 from surelabel.cli.main import main
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.data.source import DataSet
 from surelabel.inference.cross_validation import Estimate
 from surelabel.training.run_folder import RunFolder
@@ -72,7 +72,7 @@ def test_the_page_shows_what_to_label_next_and_names_as_text(run):
 
 def test_cross_validation_leaves_a_run_for_each_part(run):
     parts = [RunFolder(run / f"cv-{part}-of-2") for part in (1, 2)]
-    assert [part.run().holdout for part in parts] == ["1/2", "2/2"]
+    assert [part.config.holdout for part in parts] == ["1/2", "2/2"]
     assert [len(part.labelled()) for part in parts] == [15, 15]
     assert len(list(run.glob("cv-*"))) == 2
     assert json.loads((run / "estimate.json").read_text())["labels"] == 30
@@ -92,8 +92,8 @@ def test_more_labels_make_another_run(run, place, capsys):
     assert main(["fit", "--from", str(run), "--labels", str(place / "next.csv"), "--steps", "4"]) == 0
     again = RunFolder(f"{run}-2")
     assert len(again.labelled()) == 32
-    assert again.run().network.name == "wrn-10-1"
-    assert again.run().label_files == (str(place / "labels.csv"), str(place / "next.csv"))
+    assert again.config.network.name == "wrn-10-1"
+    assert again.config.label_files == (str(place / "labels.csv"), str(place / "next.csv"))
     assert "120 pictures" in capsys.readouterr().out
 
 
@@ -136,11 +136,11 @@ def test_a_test_picture_that_was_learnt_from_is_told_of(digits_data):
             return np.array([3, 4])
 
     data = DataSet("d", digits_data.train, digits_data.train, (0.0,), (1.0,))
-    (note,) = conclude.doubts(data, Folder())
+    (note,) = write_fit_outputs.data_warnings(data, Folder())
     assert "test pictures are nearly the same as labelled ones" in note
 
 
 def test_an_estimate_reads_well():
-    words = conclude.in_words(Estimate(50, 60), "the run itself")
+    words = write_fit_outputs.format_estimate(Estimate(50, 60), "the run itself")
     assert words.startswith("Right for about 83% of samples like the labelled ones (95% interval 65% to 93%)")
-    assert Run(labels="a.csv,b.csv").label_files == ("a.csv", "b.csv")
+    assert RunConfig(labels="a.csv,b.csv").label_files == ("a.csv", "b.csv")

@@ -13,7 +13,7 @@ from surelabel.cli.study_filters import chosen
 from surelabel.studies import records as results
 from surelabel.studies.catalogue import STUDIES
 from surelabel.studies.cells import run_of
-from surelabel.studies.plan import Job, changed, different, job_key, jobs_of, settings_of
+from surelabel.studies.plan import Job, changed, diff, job_key, jobs_of, settings_of
 
 
 def test_the_list_says_of_each_study_what_where_how_many_and_how_long(tmp_path, capsys):
@@ -99,7 +99,7 @@ def test_a_study_of_the_released_code_has_the_runs_that_fit_would_make():
         for part in (chosen(cells, options), cells)
     )
     asked = ["--data", "phc", "--labels", "10%", "--method", "bam-uda", "--fidelity", "released"]
-    assert different(settings_of(Job(runs["bam-uda"])), settings_of(Job(read_options(asked).run))) == []
+    assert diff(settings_of(Job(runs["bam-uda"])), settings_of(Job(read_options(asked).run))) == []
     assert job_key(Job(runs["bam-paws"])) == job_key(Job(plain["bam-paws"]))
 
 
@@ -200,12 +200,12 @@ def test_studies_without_runs_leave_a_table_and_pictures(tmp_path, capsys, monke
 
 def test_the_drawn_schedules_are_those_of_the_averages():
     from surelabel.studies.charts import schedules_figure
-    from surelabel.training.average import Cosine, Rising
+    from surelabel.training.average import CosineEMA, WarmupEMA
 
     linear, cosine = schedules_figure().axes[0].get_lines()
     for step in (0, 1, 25, 50, 300, 599):
-        assert linear.get_ydata()[step] == pytest.approx(1 - Rising(0.996, 50)(step))
-        assert cosine.get_ydata()[step] == pytest.approx(1 - Cosine(0.95, 600)(step))
+        assert linear.get_ydata()[step] == pytest.approx(1 - WarmupEMA(0.996, 50)(step))
+        assert cosine.get_ydata()[step] == pytest.approx(1 - CosineEMA(0.95, 600)(step))
 
 
 def test_finished_run_folders_are_imported_where_a_study_has_such_a_run(tmp_path, capsys, monkeypatch):

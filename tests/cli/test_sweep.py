@@ -5,7 +5,7 @@ from surelabel.cli.fit import split
 from surelabel.cli.main import main
 from surelabel.cli.sweep import _sampler, where
 from surelabel.cli.sweep_space import read_space
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.utils.errors import UserError
 
 TINY = ["--steps", "6", "--network.name", "wrn-10-1", "--network.stem_stride", "8", "--batch.labelled", "4",
@@ -151,4 +151,4 @@ def test_sweeps_that_start_together_try_different_values():
 
 
 def test_choosing_on_the_test_set_is_said_loudly():
-    assert "TEST SET" in where(Run())
+    assert "TEST SET" in where(RunConfig())

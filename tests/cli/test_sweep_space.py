@@ -1,6 +1,6 @@
 import pytest
 
-from surelabel.cli.sweep_space import Space, read_space, refuse_unused
+from surelabel.cli.sweep_space import Space, check_used, read_space
 from surelabel.config.recipes import recipe
 from surelabel.utils.errors import UserError
 
@@ -32,7 +32,7 @@ def test_a_whole_number_stays_one_and_names_are_chosen_from():
 def test_a_setting_that_no_trial_would_read_is_refused(method, texts):
     spaces = [read_space(text) for text in texts]
     with pytest.raises(UserError, match=rf"--space {spaces[-1].key} has no effect"):
-        refuse_unused(recipe(method), spaces)
+        check_used(recipe(method), spaces)
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_a_setting_that_no_trial_would_read_is_refused(method, texts):
     ],
 )
 def test_a_setting_that_some_trial_would_read_is_tuned(method, texts):
-    refuse_unused(recipe(method), [read_space(text) for text in texts])
+    check_used(recipe(method), [read_space(text) for text in texts])

@@ -1,4 +1,4 @@
-from surelabel.config.run import Run, steps_of
+from surelabel.config.run import RunConfig, steps_of
 
 
 def test_a_duration_below_one_is_a_fraction_of_the_run():
@@ -9,6 +9,6 @@ def test_a_duration_below_one_is_a_fraction_of_the_run():
 
 
 def test_run_folders_tell_runs_apart():
-    assert str(Run(labels="10%", seed=3).folder) == "runs/fixmatch-phc-10pct-seed3"
-    assert str(Run(data="some/where/images.npz", labels=40).folder) == "runs/fixmatch-images-40-seed0"
-    assert str(Run(out="here").folder) == "here"
+    assert str(RunConfig(labels="10%", seed=3).folder) == "runs/fixmatch-phc-10pct-seed3"
+    assert str(RunConfig(data="some/where/images.npz", labels=40).folder) == "runs/fixmatch-images-40-seed0"
+    assert str(RunConfig(out="here").folder) == "here"

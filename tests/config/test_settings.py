@@ -1,12 +1,12 @@
 import pytest
 
-from surelabel.config.run import Network, Run
+from surelabel.config.run import Network, RunConfig
 from surelabel.config.settings import check_key, keys, read_run, read_yaml, with_settings, write_yaml
 from surelabel.utils.errors import UserError
 
 
 def test_a_run_survives_being_written_and_read(tmp_path):
-    run = Run(labels="1%", network=Network("wrn-10-2", padding="circular"), out="x: y # z", threads=3)
+    run = RunConfig(labels="1%", network=Network("wrn-10-2", padding="circular"), out="x: y # z", threads=3)
     write_yaml(run, tmp_path / "config.yaml")
     assert read_run(tmp_path) == run
 
@@ -14,7 +14,7 @@ def test_a_run_survives_being_written_and_read(tmp_path):
 def test_every_key_can_be_set_by_its_dotted_name():
     names = dict(keys())
     assert {"method", "optimizer.lr", "views.weak", "evaluation.every"} <= set(names)
-    assert with_settings(Run(), {"optimizer.lr": 0.5}).optimizer.lr == 0.5
+    assert with_settings(RunConfig(), {"optimizer.lr": 0.5}).optimizer.lr == 0.5
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_mistyped_key_or_choice_names_the_closest_right_one(key, value, messag
 )
 def test_settings_that_cannot_be_are_named_in_plain_words(settings, message):
     with pytest.raises(UserError, match=message):
-        with_settings(Run(), settings)
+        with_settings(RunConfig(), settings)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from surelabel.config.run import Average, Batch, Evaluation, Head, Network, Optimizer, Run, Selection, Target
+from surelabel.config.run import Average, Batch, Evaluation, Head, Network, Optimizer, RunConfig, Selection, Target
 from surelabel.config.validate import validate
 from surelabel.utils.errors import UserError
 
@@ -27,13 +27,13 @@ from surelabel.utils.errors import UserError
 )
 def test_values_that_no_type_forbids_are_refused(change, message):
     with pytest.raises(UserError, match=message):
-        validate(replace(Run(), **change))
+        validate(replace(RunConfig(), **change))
 
 
 @pytest.mark.parametrize("method", ["bam-uda-no-sigma", "bam-paws", "fixmatch"])
 def test_one_sample_suffices_where_no_deviation_is_compared(method):
-    assert validate(Run(method, head=Head(samples=1))).head.samples == 1
+    assert validate(RunConfig(method, head=Head(samples=1))).head.samples == 1
 
 
 def test_the_default_run_is_valid():
-    assert validate(Run()) == Run()
+    assert validate(RunConfig()) == RunConfig()

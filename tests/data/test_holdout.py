@@ -59,6 +59,6 @@ def test_what_is_held_out_leaves_the_pool(digits_data):
     assert len(data.train) == 1398
     assert data.test is not None
     np.testing.assert_array_equal(data.test.labels, digits_data.train.labels[[10, 1399]])
-    np.testing.assert_array_equal(data.test.images(np.arange(2)), digits_data.train.images(np.array([10, 1399])))
-    np.testing.assert_array_equal(data.train.images(kept), digits_data.train.images(np.array([3, 500])))
+    np.testing.assert_array_equal(data.test.samples(np.arange(2)), digits_data.train.samples(np.array([10, 1399])))
+    np.testing.assert_array_equal(data.train.samples(kept), digits_data.train.samples(np.array([3, 500])))
     np.testing.assert_array_equal(data.train.labels[kept], digits_data.train.labels[[3, 500]])

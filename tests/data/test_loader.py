@@ -13,7 +13,9 @@ def loader(run, data, **views):
 
 def test_without_augmentation_a_batch_holds_the_stored_images_and_their_labels(tiny, digits_data):
     load = loader(tiny, digits_data, labelled="none", weak="none", strong="none")
-    stored = {image.tobytes(): i for i, image in enumerate(digits_data.train.images(np.arange(len(digits_data.train))))}
+    stored = {
+        image.tobytes(): i for i, image in enumerate(digits_data.train.samples(np.arange(len(digits_data.train))))
+    }
     for step in range(4):
         batch = load(step)
         found = [stored[image.numpy().tobytes()] for image in batch.labelled]

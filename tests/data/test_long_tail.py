@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surelabel.data.arrays.source import ArraySource, own_data_set
+from surelabel.data.arrays.source import ArraySource, user_data_set
 from surelabel.data.long_tail import by_group, class_sizes, group_names, long_tailed
 from surelabel.data.splits import draw_labelled, parse_labels
 from surelabel.utils.errors import UserError
@@ -20,7 +20,7 @@ PRINTED = {
 def balanced(classes: int, each: int):
     labels = np.tile(np.arange(classes), each)
     images = np.arange(len(labels), dtype=np.uint32).view(np.uint8).reshape(-1, 1, 2, 2)
-    return own_data_set(
+    return user_data_set(
         "whole",
         ArraySource(images, labels, layout="NCHW"),
         ArraySource(images[:classes], labels[:classes], layout="NCHW"),
@@ -50,8 +50,8 @@ def test_the_pool_is_the_same_in_every_run_and_its_images_are_those_of_the_whole
     whole = balanced(10, 50)
     first, again = long_tailed(whole, 10), long_tailed(whole, 10)
     every = np.arange(len(first.train))
-    assert (first.train.images(every) == again.train.images(every)).all()
-    numbers = first.train.images(every).reshape(-1, 4).view(np.uint32).ravel()
+    assert (first.train.samples(every) == again.train.samples(every)).all()
+    numbers = first.train.samples(every).reshape(-1, 4).view(np.uint32).ravel()
     assert len(set(numbers)) == len(every)
     assert (whole.train.labels[numbers] == first.train.labels).all()
     rarest = np.flatnonzero(whole.train.labels == 9)
@@ -64,7 +64,7 @@ def test_a_set_with_too_few_images_of_a_class_is_refused():
     labels = np.array([0] * 10 + [1] * 10 + [2])
     source = ArraySource(np.zeros((21, 2, 2), np.uint8), labels)
     with pytest.raises(UserError, match="class 2 has too few images"):
-        long_tailed(own_data_set("small", source, None), 2)
+        long_tailed(user_data_set("small", source, None), 2)
 
 
 def test_groups_are_the_papers_and_at_alpha_10_no_class_of_cifar_100_is_rare():

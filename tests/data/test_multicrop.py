@@ -32,7 +32,7 @@ def test_every_class_has_as_many_support_images_however_few_labels_it_has(loader
 
 def test_the_support_is_labelled_images_with_their_own_classes(loader):
     batch = loader(7)
-    known = {loader.source.images(np.array([i])).tobytes(): loader.source.labels[i] for i in loader.labelled}
+    known = {loader.source.samples(np.array([i])).tobytes(): loader.source.labels[i] for i in loader.labelled}
     for image, label in zip(batch.support, batch.labels, strict=True):
         assert known[image.numpy().tobytes()] == label
 

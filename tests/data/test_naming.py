@@ -8,7 +8,7 @@ import pytest
 from surelabel.cli.main import main
 from surelabel.data.images.folder import load
 from surelabel.data.naming import called
-from surelabel.data.part import Part
+from surelabel.data.part import Subset
 from surelabel.data.tables import source as table
 from tests.data.images.test_folder import picture, write
 
@@ -31,12 +31,12 @@ def test_rows_of_a_table_have_their_numbers_in_the_file(tmp_path):
     data = table.load(write_table(tmp_path / "rows.csv", 9))
     assert called(data.train, np.array([0, 1, 5])) == [1, 2, 8]
     assert called(data.test, np.arange(3)) == [0, 3, 6]
-    assert called(Part(Part(data.train, np.array([2, 3, 5])), np.array([0, 2])), np.array([1, 0])) == [8, 4]
+    assert called(Subset(Subset(data.train, np.array([2, 3, 5])), np.array([0, 2])), np.array([1, 0])) == [8, 4]
 
 
 def test_pictures_are_called_by_their_files_in_a_part_too(tmp_path):
     write(tmp_path, {f"{kind}/{number}.png": picture(number) for kind in "ab" for number in range(3)})
-    part = Part(load(tmp_path).train, np.array([4, 1]))
+    part = Subset(load(tmp_path).train, np.array([4, 1]))
     assert called(part, np.array([1, 0])) == ["a/1.png", "b/1.png"]
 
 

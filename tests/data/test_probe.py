@@ -2,7 +2,7 @@ import pytest
 from PIL import Image
 
 from surelabel.data import probe as look
-from surelabel.data.probe import suits_pretrained
+from surelabel.data.probe import looks_photographic
 
 
 @pytest.fixture
@@ -21,28 +21,28 @@ def test_photographs_suit(pictures, monkeypatch):
     monkeypatch.setattr(look, "MOST_SMALL", 0)
     pictures(6, (200, 100), "RGB")
     (pictures(3, (28, 28), "L") / "note.txt").write_text("not a picture")
-    assert suits_pretrained(pictures(0, (1, 1), "L"))
+    assert looks_photographic(pictures(0, (1, 1), "L"))
 
 
 def test_small_and_grey_pictures_suit_if_they_are_not_too_many(pictures, monkeypatch):
     pictures(3, (200, 100), "RGB")
     pictures(4, (200, 100), "L")
     folder = pictures(4, (32, 32), "RGB")
-    assert suits_pretrained(folder)
+    assert looks_photographic(folder)
     monkeypatch.setattr(look, "MOST_SMALL", 10)
-    assert not suits_pretrained(folder)
+    assert not looks_photographic(folder)
     monkeypatch.setattr(look, "MOST_SMALL", 11)
-    assert suits_pretrained(folder)
+    assert looks_photographic(folder)
 
 
 def test_tiny_pictures_do_not(pictures):
     pictures(3, (200, 100), "RGB")
-    assert not suits_pretrained(pictures(4, (27, 100), "RGB"))
+    assert not looks_photographic(pictures(4, (27, 100), "RGB"))
 
 
 def test_without_the_weights_nothing_suits(pictures, monkeypatch):
     monkeypatch.setattr(look, "find_spec", lambda _: None)
-    assert not suits_pretrained(pictures(3, (200, 100), "RGB"))
+    assert not looks_photographic(pictures(3, (200, 100), "RGB"))
 
 
 def test_what_a_mac_leaves_beside_the_pictures_is_no_picture(pictures):
@@ -51,11 +51,11 @@ def test_what_a_mac_leaves_beside_the_pictures_is_no_picture(pictures):
     for number in range(60):
         Image.new("L", (8, 8)).save(folder / "__MACOSX" / f"{number}.png")
         Image.new("L", (8, 8)).save(folder / f"._{number}.png")
-    assert suits_pretrained(folder)
+    assert looks_photographic(folder)
 
 
 def test_pictures_of_any_kind_that_is_read_are_looked_at(pictures):
     folder = pictures(0, (1, 1), "L")
     folder.mkdir()
     Image.new("RGB", (200, 100)).save(folder / "a.ppm")
-    assert suits_pretrained(folder)
+    assert looks_photographic(folder)

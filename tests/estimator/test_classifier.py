@@ -260,8 +260,8 @@ def test_images_are_refused_where_a_table_was_learnt_from(fitted):
 def test_a_category_whose_names_are_numbers_is_one():
     frame = pd.DataFrame({"a": np.arange(8.0) ** 2, "shop": pd.Categorical([1, 2, 3, None] * 2)})
     read = TableInput.learn(frame, [])
-    alike = read.source(frame.assign(shop=[1.0, 2.0, 3.0, np.nan] * 2)).images(np.arange(8))
-    np.testing.assert_array_equal(read.source(frame).images(np.arange(8)), alike)
+    alike = read.source(frame.assign(shop=[1.0, 2.0, 3.0, np.nan] * 2)).samples(np.arange(8))
+    np.testing.assert_array_equal(read.source(frame).samples(np.arange(8)), alike)
     assert alike.shape[1] == 1 + 4  # the number; three shops, and anything else
 
 
@@ -288,7 +288,7 @@ def test_numbers_with_words_among_them_are_refused_in_a_frame_too():
 def test_images_in_other_numbers_are_rounded_and_cut_to_the_range_that_was_seen():
     seen = np.linspace(0, 255, 8).reshape(2, 2, 2)
     new = np.array([[[127.9, 256.0], [-3.0, 255.0]]])
-    assert ImageInput.learn(seen).source(new).images(np.arange(1)).tolist() == [[[[128, 255], [0, 255]]]]
+    assert ImageInput.learn(seen).source(new).samples(np.arange(1)).tolist() == [[[[128, 255], [0, 255]]]]
 
 
 def test_a_table_is_learnt_on_one_thread_and_images_on_torchs(monkeypatch):

@@ -81,4 +81,4 @@ def replace_labels(source):
 
     labels = source.labels.copy()
     labels[5] = -1
-    return ArraySource(source.images(np.arange(len(source))), labels, source.classes)
+    return ArraySource(source.samples(np.arange(len(source))), labels, source.classes)

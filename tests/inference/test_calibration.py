@@ -14,12 +14,12 @@ pytest.importorskip("mapie", reason="the extra `calibration` is not installed")
 
 from surelabel.inference import calibration
 from surelabel.inference.calibration import (
+    check_enough,
+    check_meaningful,
     cross_fitted,
     figures,
     fit_calibration,
     labels_needed,
-    refuse_meaningless,
-    refuse_too_few,
 )
 from surelabel.utils.errors import UserError
 
@@ -158,10 +158,10 @@ def test_where_all_held_out_samples_are_right_the_confidence_stays_as_it_is():
 def test_the_fewest_labels_that_are_needed_suffice_and_one_fewer_is_refused(coverage):
     needed = labels_needed(coverage)
     probs, labels = samples(needed, 11)
-    refuse_too_few(needed, coverage)
+    check_enough(needed, coverage)
     assert cross_fitted(probs, labels, coverage, NAMES).samples == needed
     with pytest.raises(UserError, match=f"needs at least {needed} held-out labels"):
-        refuse_too_few(needed - 1, coverage)
+        check_enough(needed - 1, coverage)
 
 
 def test_for_every_coverage_in_percent_the_parts_are_large_enough():
@@ -179,12 +179,12 @@ def test_for_every_coverage_in_percent_the_parts_are_large_enough():
 @pytest.mark.parametrize("coverage", [0, 0.4, 1, 1.5, -0.1, float("nan")])
 def test_a_coverage_that_means_nothing_is_refused(coverage):
     with pytest.raises(UserError, match=r"at least 0\.5, and less than 1"):
-        refuse_meaningless(coverage)
+        check_meaningful(coverage)
 
 
 def test_too_few_labels_are_told_what_they_can_do():
     with pytest.raises(UserError, match=r"--coverage 0\.8"):
-        refuse_too_few(10, 0.9)
+        check_enough(10, 0.9)
 
 
 def test_a_missing_package_is_told_by_its_extra(monkeypatch):

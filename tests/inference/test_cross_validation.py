@@ -10,7 +10,7 @@ from surelabel.config.settings import to_yaml
 from surelabel.data.arrays.source import SampleSource
 from surelabel.data.holdout import Fold, choose_held_out
 from surelabel.inference import cross_validation as estimate
-from surelabel.inference.cross_validation import Estimate, by_training_again, on_features, strange_share
+from surelabel.inference.cross_validation import Estimate, linear_probe, ood_fraction, retrain
 from surelabel.models.frozen_features import FeatureSource
 from surelabel.training.fit import fit
 from tests.conftest import digits
@@ -71,10 +71,10 @@ def test_cross_validation_on_features_is_that_of_scikit_learns_logistic_regressi
         kept = np.setdiff1d(labelled, held)
         scaler = StandardScaler().fit(rows[kept])
         # The mean loss with a pull P is, in scikit-learn's words, C = 1 / (2 P n).
-        model = LogisticRegression(C=1 / (2 * estimate.PULL * len(kept)), max_iter=2000, tol=1e-8)
+        model = LogisticRegression(C=1 / (2 * estimate.L2 * len(kept)), max_iter=2000, tol=1e-8)
         model.fit(scaler.transform(rows[kept]), source.labels[kept])
         right += int(model.score(scaler.transform(rows[held]), source.labels[held]) * len(held) + 0.5)
-    assert on_features(source, labelled, seed=3) == Estimate(right, 60)
+    assert linear_probe(source, labelled, seed=3) == Estimate(right, 60)
 
 
 def test_the_interval_holds_what_the_classifier_does_on_new_samples():
@@ -82,7 +82,7 @@ def test_the_interval_holds_what_the_classifier_does_on_new_samples():
     held = 0
     for seed in range(10):
         source, labelled, truth = features(seed=seed)
-        low, high = on_features(source, labelled, seed).interval
+        low, high = linear_probe(source, labelled, seed).interval
         rest = np.setdiff1d(np.arange(len(truth)), labelled)
         predicted = estimate._linear(source.rows[labelled], truth[labelled], source.rows[rest], 10)
         held += low <= (predicted == truth[rest]).mean() <= high + 0.05  # a fifth more labels than in a fold
@@ -92,26 +92,26 @@ def test_the_interval_holds_what_the_classifier_does_on_new_samples():
 @pytest.mark.parametrize("seed", range(3))
 def test_a_pool_with_classes_that_no_label_names_seems_strange(seed):
     known, labelled, _ = features(seed=seed)
-    usual = strange_share(known, labelled)
+    usual = ood_fraction(known, labelled)
     few, labelled, _ = features(keep=range(4), seed=seed)
-    assert usual < estimate.STRANGE_SHARE < strange_share(few, labelled)
+    assert usual < estimate.MOST_OOD < ood_fraction(few, labelled)
 
 
 def test_too_few_labels_tell_nothing():
     source, labelled, _ = features()
-    assert strange_share(source, labelled[:5]) == 0
+    assert ood_fraction(source, labelled[:5]) == 0
 
 
 def test_training_again_is_done_by_one_process_though_the_run_had_several(tiny):
     folder = fit(tiny)
-    (folder.path / "config.yaml").write_text(to_yaml(replace(folder.run(), devices=2)))
+    (folder.path / "config.yaml").write_text(to_yaml(replace(folder.config, devices=2)))
     begun = []
 
     def train(run):
         begun.append((run.devices, run.nodes))
         return fit(run)
 
-    by_training_again(folder, 2, train)
+    retrain(folder, 2, train)
     assert begun == [(1, 1)] * 2
 
 
@@ -123,10 +123,10 @@ def test_training_again_predicts_each_label_once(tiny):
         begun.append(run.holdout)
         return fit(run)  # which refuses a folder that is there already
 
-    found = by_training_again(folder, 2, train)
+    found = retrain(folder, 2, train)
     assert begun == ["1/2", "2/2"]
     assert found.labels == 40
     assert found.ece is not None
     # Other parts are other runs, which must not be taken for those.
-    assert by_training_again(folder, 3, train).labels == 40
+    assert retrain(folder, 3, train).labels == 40
     assert begun[2:] == ["1/3", "2/3", "3/3"]

@@ -11,7 +11,7 @@ from PIL import Image
 pytest.importorskip("mapie", reason="the extra `calibration` is not installed")
 
 from surelabel.cli.main import main
-from surelabel.config.run import Evaluation, Network, Run, Views
+from surelabel.config.run import Evaluation, Network, RunConfig, Views
 from surelabel.config.settings import write_yaml
 from surelabel.data.probe import is_installed
 from surelabel.data.tables import source as table
@@ -20,6 +20,7 @@ from surelabel.inference.predict import predict_to_csv
 from surelabel.inference.trained_run import evaluate_run, load_network
 from surelabel.training import evaluate, metrics
 from surelabel.training.fit import fit
+from surelabel.training.run_folder import RunFolder
 from surelabel.utils.errors import UserError
 from tests.conftest import tiny_run
 
@@ -31,7 +32,7 @@ def folder(digits_file, tmp_path_factory):
 
 
 def save(path, source, index, **more):
-    np.savez(path, images=source.images(index), labels=source.labels[index], **more)
+    np.savez(path, images=source.samples(index), labels=source.labels[index], **more)
     return str(path)
 
 
@@ -58,7 +59,7 @@ def test_the_sets_of_a_real_run_cover_the_rest_of_its_test_set(folder):
 
 
 def test_predictions_are_corrected_and_get_sets(folder, tmp_path, digits_data):
-    np.save(tmp_path / "new.npy", digits_data.test.images(np.arange(40)))
+    np.save(tmp_path / "new.npy", digits_data.test.samples(np.arange(40)))
     fitted, _ = calibrate_run(folder.path, "test:150", 0.9)
     predict_to_csv(folder.path, str(tmp_path / "new.npy"), None, tmp_path / "out.csv", fitted)
     predict_to_csv(folder.path, str(tmp_path / "new.npy"), None, tmp_path / "plain.csv")
@@ -84,7 +85,7 @@ def test_a_folder_of_labelled_pictures_and_an_array_file_calibrate_alike(folder,
         label = str(digits_data.test.labels[number])
         path = tmp_path / "pictures" / (label if layout == "folders" else "all") / f"{number}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(digits_data.test.images(np.array([number]))[0, 0]).save(path)
+        Image.fromarray(digits_data.test.samples(np.array([number]))[0, 0]).save(path)
         table.append(f"all/{number}.png,{label}")
     if layout == "table":
         (tmp_path / "pictures" / "labels.csv").write_text("\n".join(table))
@@ -104,7 +105,7 @@ def test_classes_are_matched_by_their_names(folder, tmp_path, digits_data):
     index = np.arange(60)
     names = [str(name) for name in reversed(range(10))]
     turned = tmp_path / "turned.npz"
-    np.savez(turned, images=digits_data.test.images(index), labels=9 - digits_data.test.labels[index], classes=names)
+    np.savez(turned, images=digits_data.test.samples(index), labels=9 - digits_data.test.labels[index], classes=names)
     plain, _ = calibrate_run(folder.path, save(tmp_path / "held.npz", digits_data.test, index), 0.8)
     assert calibrate_run(folder.path, str(turned), 0.8)[0].temperature == pytest.approx(plain.temperature)
     other = save(tmp_path / "other.npz", digits_data.test, index, classes=[f"digit {name}" for name in names])
@@ -121,7 +122,7 @@ def test_labels_that_the_run_was_trained_on_are_refused(folder, tmp_path, digits
 def test_a_run_is_evaluated_on_labels_of_ones_own(folder, tmp_path, digits_data):
     """With the classes in another order, and one sample whose class is not known."""
     names = [str(name) for name in reversed(range(10))]
-    images = np.concatenate([digits_data.test.images(np.arange(397)), np.zeros((1, 1, 8, 8), dtype=np.uint8)])
+    images = np.concatenate([digits_data.test.samples(np.arange(397)), np.zeros((1, 1, 8, 8), dtype=np.uint8)])
     turned = np.append(9 - digits_data.test.labels, -1)
     np.savez(tmp_path / "own.npz", images=images, labels=turned, classes=names)
     expected = evaluate_run(folder.path)
@@ -131,7 +132,7 @@ def test_a_run_is_evaluated_on_labels_of_ones_own(folder, tmp_path, digits_data)
         assert found[weights] == pytest.approx(expected[weights], abs=1e-6)
     assert [row["count"] for row in found["classes"]] == [row["count"] for row in expected["classes"]]
     assert [row["class"] for row in found["classes"]] == [str(name) for name in range(10)]
-    assert evaluate_on(folder.path, folder.run().data)[0]["averaged"] == pytest.approx(expected["averaged"])
+    assert evaluate_on(folder.path, folder.config.data)[0]["averaged"] == pytest.approx(expected["averaged"])
 
 
 def test_a_run_is_not_evaluated_on_labels_that_it_was_trained_on(folder, tmp_path, digits_data):
@@ -151,7 +152,7 @@ def test_evaluating_needs_no_package_of_calibration():
 def pictures(place, source, index):
     place.mkdir()
     for number in index:
-        Image.fromarray(source.images(np.array([number]))[0, 0]).save(place / f"{number}.png")
+        Image.fromarray(source.samples(np.array([number]))[0, 0]).save(place / f"{number}.png")
     return place
 
 
@@ -259,7 +260,7 @@ def test_data_without_labels_or_of_another_shape_are_refused(folder, tmp_path):
 
 def test_the_command_shows_what_changed(folder, tmp_path, capsys):
     out = str(tmp_path / "out.csv")
-    data = folder.run().data
+    data = folder.config.data
     assert main(["predict", str(folder.path), data, "-o", out, "--calibrate", "test:100", "--coverage", "0.8"]) == 0
     said = capsys.readouterr().out
     assert all(words in said for words in ("temperature", "asked 80.0%", "rest of the test set", "By class"))
@@ -279,9 +280,19 @@ def test_a_held_out_table_is_encoded_as_the_training_table_was(tmp_path):
 
     rng = np.random.default_rng(0)
     train = write("train.csv", np.arange(200) % 2, rng)
-    run = Run(data=train, labels=40, steps=60, threads=1, device="cpu", label_column="kind", out=str(tmp_path / "run"),
-              method="supervised", network=Network("mlp-1-16"), views=Views("noise", "noise", "corrupt"),
-              evaluation=Evaluation(every=60))  # fmt: skip
+    run = RunConfig(
+        data=train,
+        labels=40,
+        steps=60,
+        threads=1,
+        device="cpu",
+        label_column="kind",
+        out=str(tmp_path / "run"),
+        method="supervised",
+        network=Network("mlp-1-16"),
+        views=Views("noise", "noise", "corrupt"),
+        evaluation=Evaluation(every=60),
+    )
     folder = fit(run)
     held = write("held.csv", np.ones(60, int), rng)
     encoding = folder.table_encoding()
@@ -302,12 +313,12 @@ def test_a_held_out_table_is_encoded_as_the_training_table_was(tmp_path):
         UserError, match=r"nameless\.csv needs one column with the labels, named 'kind', as in the table"
     ):
         calibrate_run(folder.path, str(nameless), 0.8)
-    write_yaml(replace(folder.run(), label_column=None), folder.path / "config.yaml")
+    write_yaml(replace(folder.config, label_column=None), folder.path / "config.yaml")
     with pytest.raises(
         UserError, match="needs one column with the labels, named one of label, class, target, y, as in"
     ):
-        labelled_source(str(nameless), None, folder)
-    write_yaml(replace(folder.run(), label_column="kind"), folder.path / "config.yaml")
+        labelled_source(str(nameless), None, RunFolder(folder.path))
+    write_yaml(replace(folder.config, label_column="kind"), folder.path / "config.yaml")
     other = tmp_path / "other.csv"
     other.write_text((tmp_path / "held.csv").read_text().replace(",1\n", ",2\n"))
     with pytest.raises(UserError, match="column 'kind' has the class '2', but the run knows only '0', '1'"):

@@ -49,7 +49,7 @@ def test_the_file_gives_what_torch_gives_for_any_batch(runs, digits_data, method
     module = Exported(load_network(folder)).eval()
     assert difference <= 1e-5
     for first, count in ((0, 1), (3, 7), (0, 200)):
-        images = digits_data.test.images(np.arange(first, first + count))
+        images = digits_data.test.samples(np.arange(first, first + count))
         with torch.no_grad():
             ours = module(torch.from_numpy(images))
         theirs = session(file).run(None, {"images": images})
@@ -63,7 +63,7 @@ def test_without_a_bayesian_last_layer_the_file_gives_what_predict_gives(runs, d
     folder, file, _ = runs(method)
     index = np.arange(100)
     expected = evaluate.predict(load_network(folder), digits_data.test, index, 30)
-    (probs,) = session(file).run(None, {"images": digits_data.test.images(index)})
+    (probs,) = session(file).run(None, {"images": digits_data.test.samples(index)})
     assert expected.std is None
     np.testing.assert_allclose(probs, expected.probs.numpy(), rtol=0, atol=1e-5)
 
@@ -71,17 +71,17 @@ def test_without_a_bayesian_last_layer_the_file_gives_what_predict_gives(runs, d
 def test_of_bam_paws_as_of_paws_the_means_of_the_last_layer_are_used(tiny, digits_data):
     run = build.resolve(replace(tiny, method="bam-paws", precision="64"))
     network = build.build_network(run, build_data.task_of(digits_data))
-    evaluate.remember(network, digits_data.train, np.arange(40), 40)
+    evaluate.update_support(network, digits_data.train, np.arange(40), 40)
     expected = evaluate.predict(network, digits_data.test, np.arange(30), 30).probs
     with torch.no_grad():
-        (probs,) = Exported(network.float()).eval()(torch.from_numpy(digits_data.test.images(np.arange(30))))
+        (probs,) = Exported(network.float()).eval()(torch.from_numpy(digits_data.test.samples(np.arange(30))))
     np.testing.assert_allclose(probs, expected, rtol=0, atol=1e-5)
 
 
 def test_a_bayesian_head_gives_each_image_what_predict_gives_it_as_the_only_one(runs, digits_data):
     folder, file, _ = runs("bam-uda")
     network = load_network(folder)
-    probs, deviation = session(file).run(None, {"images": digits_data.test.images(np.arange(20))})
+    probs, deviation = session(file).run(None, {"images": digits_data.test.samples(np.arange(20))})
     for number in range(20):
         alone = evaluate.predict(network, digits_data.test, np.array([number]), 1)
         np.testing.assert_allclose(probs[number], alone.probs[0].numpy(), rtol=0, atol=1e-5)
@@ -97,7 +97,7 @@ def test_shared_draws_are_as_good_as_those_of_predict(tiny, digits_data, samplin
     run = build.resolve(replace(tiny, method="bam-uda", head=Head(sampling=sampling)))
     network = build.build_network(run, build_data.task_of(digits_data)).eval()
     torch.nn.init.constant_(network.head.weight_rho, 0.5)  # a head that is quite unsure
-    images = torch.from_numpy(digits_data.test.images(np.arange(5)))
+    images = torch.from_numpy(digits_data.test.samples(np.arange(5)))
     with torch.no_grad():
         shared = torch.stack(Exported(network).eval()(images))
         features = network.features(images)
@@ -156,7 +156,7 @@ def test_the_example_of_the_guide_runs_and_needs_nothing_else(runs, digits_data,
     assert set(re.findall(r"^import (\w+)", code, re.MULTILINE)) == {"json", "numpy", "onnxruntime"}
     folder, file, _ = runs(method)
     (tmp_path / "model.onnx").write_bytes(file.read_bytes())
-    np.save(tmp_path / "images.npy", digits_data.test.images(np.arange(3)))
+    np.save(tmp_path / "images.npy", digits_data.test.samples(np.arange(3)))
     monkeypatch.chdir(tmp_path)
     capsys.readouterr()
     exec(code, {})

@@ -6,7 +6,7 @@ import pytest
 import torch
 from PIL import Image
 
-from surelabel.config.run import Evaluation, Network, Run, Views
+from surelabel.config.run import Evaluation, Network, RunConfig, Views
 from surelabel.inference.predict import predict_to_csv
 from surelabel.inference.trained_run import load_network
 from surelabel.training.fit import fit
@@ -16,7 +16,7 @@ from surelabel.utils.rng import generator
 
 def test_a_line_a_sample_with_the_likeliest_class_and_its_probability(tiny, tmp_path, digits_data):
     folder = fit(tiny)
-    images = digits_data.test.images(np.arange(30))
+    images = digits_data.test.samples(np.arange(30))
     np.save(tmp_path / "new.npy", images)
     assert predict_to_csv(folder.path, str(tmp_path / "new.npy"), None, tmp_path / "out.csv") == (30, ())
     with (tmp_path / "out.csv").open() as file:
@@ -28,12 +28,12 @@ def test_a_line_a_sample_with_the_likeliest_class_and_its_probability(tiny, tmp_
 
 def test_a_bayesian_run_adds_the_deviation_over_its_samples(tiny, tmp_path, digits_data):
     folder = fit(replace(tiny, method="bam-uda"))
-    np.save(tmp_path / "new.npy", digits_data.test.images(np.arange(30)))
+    np.save(tmp_path / "new.npy", digits_data.test.samples(np.arange(30)))
     predict_to_csv(folder.path, str(tmp_path / "new.npy"), None, tmp_path / "out.csv")
     with (tmp_path / "out.csv").open() as file:
         lines = list(csv.DictReader(file))
     network = load_network(folder)
-    expected = network.predict(torch.from_numpy(digits_data.test.images(np.arange(30))), generator(0, "evaluation"))
+    expected = network.predict(torch.from_numpy(digits_data.test.samples(np.arange(30))), generator(0, "evaluation"))
     entropy = -(expected.probs * expected.probs.log()).sum(-1)
     chosen = expected.std[torch.arange(30), expected.probs.argmax(1)]
     assert [float(line["deviation"]) for line in lines] == pytest.approx(chosen.tolist(), abs=1e-6)
@@ -41,7 +41,7 @@ def test_a_bayesian_run_adds_the_deviation_over_its_samples(tiny, tmp_path, digi
 
 
 def test_a_folder_is_trained_on_skips_told_and_predicted_by_file_name(tiny, tmp_path, digits_data, capsys):
-    images, labels = digits_data.train.images(np.arange(120))[:, 0], digits_data.train.labels[:120]
+    images, labels = digits_data.train.samples(np.arange(120))[:, 0], digits_data.train.labels[:120]
     for number, (image, label) in enumerate(zip(images, labels, strict=True)):
         path = tmp_path / "pictures" / str(label) / f"scan {number}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,9 +94,19 @@ def test_of_a_new_table_the_labels_are_passed_over_in_silence(column, tmp_path):
     rows = [f"{number % 7},{number % 5},{number % 2}" for number in range(40)]
     (tmp_path / "train.csv").write_text("\n".join([f"size,weight,{name}", *rows]))
     (tmp_path / "new.csv").write_text("\n".join([f"size,weight,{name},note", *(f"{row},x" for row in rows)]))
-    run = Run(data=str(tmp_path / "train.csv"), labels="all", steps=1, threads=1, device="cpu", label_column=column,
-              method="supervised", network=Network("mlp-1-8"), views=Views("noise", "noise", "corrupt"),
-              out=str(tmp_path / "run"), evaluation=Evaluation(every=1))  # fmt: skip
+    run = RunConfig(
+        data=str(tmp_path / "train.csv"),
+        labels="all",
+        steps=1,
+        threads=1,
+        device="cpu",
+        label_column=column,
+        method="supervised",
+        network=Network("mlp-1-8"),
+        views=Views("noise", "noise", "corrupt"),
+        out=str(tmp_path / "run"),
+        evaluation=Evaluation(every=1),
+    )
     folder, said = fit(run), []
     predict_to_csv(folder.path, str(tmp_path / "train.csv"), None, tmp_path / "out.csv", say=said.append)
     assert said == []

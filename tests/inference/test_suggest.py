@@ -106,7 +106,7 @@ def test_the_suggestions_of_a_run_say_what_it_predicts_and_are_the_same_each_tim
     assert [one.rank for one in found] == list(range(1, 21))
     network = load_network(folder)
     pool = unlabelled(digits_data.train, folder.labelled())
-    prediction = evaluate.predict(network, digits_data.train, pool, folder.run().evaluation.batch)
+    prediction = evaluate.predict(network, digits_data.train, pool, folder.config.evaluation.batch)
     for one in found:
         place = int(np.flatnonzero(pool == one.index)[0])
         probs = prediction.probs[place]
@@ -136,7 +136,7 @@ def test_files_are_named_and_a_point_head_has_no_deviation(tiny, tmp_path, digit
         label = digits_data.train.labels[number]
         path = tmp_path / "pictures" / ("unlabelled" if number >= 40 else str(label)) / f"={number}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(digits_data.train.images(np.array([number]))[0, 0]).save(path)
+        Image.fromarray(digits_data.train.samples(np.array([number]))[0, 0]).save(path)
     folder = fit(replace(tiny, data=str(tmp_path / "pictures"), labels=20, steps=4))
     found = suggest_to_csv(folder.path, 5, tmp_path / "out.csv")
     assert all(one.sample.startswith("unlabelled/=") and one.deviation is None for one in found)

@@ -51,6 +51,6 @@ def test_a_run_can_start_from_the_backbone_of_another(tiny, tmp_path):
 
 def test_a_network_from_a_larger_machine_takes_no_more_threads_than_there_are_cores(tiny, monkeypatch):
     folder = fit(replace(tiny, threads=2, steps=1))
-    monkeypatch.setattr("surelabel.utils.cpu.available", lambda: 1)
+    monkeypatch.setattr("surelabel.utils.cpu.available_cores", lambda: 1)
     load_network(folder)
     assert torch.get_num_threads() == 1

@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from surelabel.config.run import METHODS, TEACHERS, Optimizer
 from surelabel.data.batch import Crops
 from surelabel.training import build, build_data
-from surelabel.training.loop import advance
+from surelabel.training.loop import training_step
 from surelabel.training.state import TrainState
 from surelabel.utils import devices
 from surelabel.utils.rng import generator
@@ -43,7 +43,7 @@ def parts(request, tiny, digits_data):
 
 def train(method, loader, state: TrainState, steps: int) -> None:
     for _ in range(steps):
-        advance(method, state.network, state, loader(state.step), torch.autograd.backward)
+        training_step(method, state.network, state, loader(state.step), torch.autograd.backward)
 
 
 def test_the_loss_is_finite_and_reaches_backbone_and_head(parts):
@@ -74,7 +74,7 @@ def test_a_device_without_double_precision_can_take_a_step(parts, monkeypatch):
     state, batch = make(), loader(0)
     monkeypatch.setattr(devices, "NO_DOUBLE", {"cpu"})
     with NoDouble():
-        advance(method, state.network, state, batch, torch.autograd.backward)
+        training_step(method, state.network, state, batch, torch.autograd.backward)
         state.network.predict(batch.large if isinstance(batch, Crops) else batch.labelled, generator(0, "evaluation"))
 
 

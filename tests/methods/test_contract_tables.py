@@ -10,9 +10,9 @@ from surelabel.config.run import METHODS, TEACHERS, Network, Views
 from surelabel.data.tables.encoding import learn
 from surelabel.data.tables.source import TableSource, table_data
 from surelabel.training import build, build_data
-from surelabel.training.loop import advance
+from surelabel.training.loop import training_step
 from surelabel.training.state import TrainState
-from surelabel.utils.distributed import Share
+from surelabel.utils.distributed import World
 from surelabel.utils.errors import UserError
 from tests.methods.test_contract import equal
 
@@ -45,7 +45,7 @@ def parts(request, tiny, table):
 
 def train(method, loader, state, steps):
     for _ in range(steps):
-        losses = advance(method, state.network, state, loader(state.step), torch.autograd.backward)
+        losses = training_step(method, state.network, state, loader(state.step), torch.autograd.backward)
         assert torch.isfinite(losses.total)
 
 
@@ -68,9 +68,9 @@ def test_several_processes_see_what_one_does(tiny, table):
     run = build.resolve(replace(tiny, labels=9, network=Network("mlp-1-8"), views=Views("noise", "noise", "corrupt")))
     loader = build.build_loader(run, table, build_data.build_split(run, table))
     alone = loader(3)
-    shares = [replace(loader, share=Share(rank, 2))(3) for rank in range(2)]
+    shares = [replace(loader, world=World(rank, 2))(3) for rank in range(2)]
     for name in ("labelled", "weak", "strong", "labels"):
-        assert torch.equal(torch.cat([getattr(share, name) for share in shares]), getattr(alone, name))
+        assert torch.equal(torch.cat([getattr(world, name) for world in shares]), getattr(alone, name))
     assert not torch.equal(alone.weak, alone.strong)
 
 

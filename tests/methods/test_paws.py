@@ -9,7 +9,7 @@ import torch
 
 from surelabel.config.run import Network as Settings
 from surelabel.config.run import Paws as PawsSettings
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.data.batch import Crops, Task
 from surelabel.methods import METHODS
 from surelabel.methods.kl_term import PriorLoss
@@ -22,7 +22,9 @@ SUPPORT, POOL, SMALLS = 6, 5, 3
 
 def make_network(method="paws", **settings):
     """In evaluation mode and float64, so that a sample's output does not depend on the batch it is in."""
-    run = Run(method=method, network=Settings("wrn-10-1", norm_momentum=0.1), paws=PawsSettings(width=8, **settings))
+    run = RunConfig(
+        method=method, network=Settings("wrn-10-1", norm_momentum=0.1), paws=PawsSettings(width=8, **settings)
+    )
     made = build.build_network(run, TASK).double().eval()
     for norm in (module for module in made.modules() if isinstance(module, torch.nn.BatchNorm1d)):
         norm.running_var.fill_(1e-4)  # representations far enough apart that assignments differ
@@ -115,8 +117,8 @@ def test_bam_paws_draws_the_last_layer_once_with_the_deviation_of_a_mean_and_pay
     unlabelled, me_max = by_hand(network, network, batch, method, noise)
     kl = sum(float(part.detach().sum()) for part in network.head.kl()) / 100
     assert losses.prior.item() == pytest.approx(kl)
-    share = 0.5 * (1 - math.cos(math.pi / 4)) / 2
-    assert losses.total.item() == pytest.approx(unlabelled + me_max + share * kl, abs=1e-6)
+    world = 0.5 * (1 - math.cos(math.pi / 4)) / 2
+    assert losses.total.item() == pytest.approx(unlabelled + me_max + world * kl, abs=1e-6)
 
 
 def test_the_mean_of_m_draws_of_a_linear_layer_has_the_deviation_over_root_m():

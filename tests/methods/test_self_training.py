@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from surelabel.config.run import Network as Settings
-from surelabel.config.run import Run, Target
+from surelabel.config.run import RunConfig, Target
 from surelabel.data.batch import Batch, Task
 from surelabel.methods import METHODS
 from surelabel.methods.kl_term import PriorLoss
@@ -25,7 +25,7 @@ TASK = Task((1, 8, 8), ("a", "b", "c"), "float32", (0.0,), (1.0,))
 @pytest.fixture
 def network():
     """In evaluation mode and float64, so that a sample's output does not depend on the batch it is in."""
-    made = build.build_network(Run(network=Settings("wrn-10-1", norm_momentum=0.1)), TASK).double().eval()
+    made = build.build_network(RunConfig(network=Settings("wrn-10-1", norm_momentum=0.1)), TASK).double().eval()
     with torch.no_grad():
         made.head.weight *= 30  # confident enough that some are accepted and some are not
     return made
@@ -120,7 +120,7 @@ def test_the_loss_with_a_bayesian_head_is_algorithm_1_written_out(batch, forward
     """One draw of the weights for the logits, M for the pseudo-labels; selection by deviation; the KL term."""
     prior = PriorLoss(form, weight=0.7, warmup=10, samples=500)
     method = replace(METHODS["bam-uda"], forward=forward, prior=prior, select=Uncertainty(0.6, start=0.5, warmup=4))
-    trunk = build.build_network(Run(network=Settings("wrn-10-1")), TASK).backbone
+    trunk = build.build_network(RunConfig(network=Settings("wrn-10-1")), TASK).backbone
     network = Network(trunk, BayesianHead(trunk.features, 3, method.head), TASK).double().eval()
     batch = replace(batch, seed=5, step=2)
     losses, state = method.loss(network, network, batch, method.select.init(), 2)
@@ -155,7 +155,7 @@ def test_the_loss_with_a_bayesian_head_is_algorithm_1_written_out(batch, forward
 @pytest.mark.parametrize("forward", ["split", "joint"])
 def test_each_sampled_prediction_is_sharpened_for_pseudo_labels_alone(batch, forward):
     """As the released code has it: what is evaluated is sampled as it is."""
-    run = Run(method="bam-uda", network=Settings("wrn-10-1"), target=Target(0.5, twice=True), forward=forward)
+    run = RunConfig(method="bam-uda", network=Settings("wrn-10-1"), target=Target(0.5, twice=True), forward=forward)
     method = build.build_method(run)
     network = build.build_network(run, TASK).double().eval()
     losses, _ = method.loss(network, network, batch, method.init(), 0)

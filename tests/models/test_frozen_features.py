@@ -11,7 +11,7 @@ from sklearn.datasets import load_sample_image
 from surelabel.config.run import Evaluation, Network, Views
 from surelabel.data.arrays.source import ArraySource
 from surelabel.data.naming import called
-from surelabel.data.part import Part
+from surelabel.data.part import Subset
 from surelabel.data.probe import is_installed
 from surelabel.inference.predict import predict_to_csv
 from surelabel.inference.trained_run import evaluate_run
@@ -34,7 +34,7 @@ def cache(tmp_path, monkeypatch):
 @pytest.fixture
 def few(digits_data):
     """Forty digits, enlarged: pictures in one channel."""
-    images = digits_data.train.images(np.arange(40)).repeat(4, 2).repeat(4, 3)
+    images = digits_data.train.samples(np.arange(40)).repeat(4, 2).repeat(4, 3)
     return ArraySource(images, digits_data.train.labels[:40])
 
 
@@ -83,7 +83,7 @@ def test_features_are_computed_once_and_a_damaged_store_is_made_anew(few, cache,
     stored.write_bytes(stored.read_bytes()[:-7])
     np.testing.assert_allclose(seen_by_trunk(few).rows, first.rows, rtol=1e-4, atol=1e-4)
     assert computed
-    other = ArraySource(few.images(np.arange(40))[::-1].copy(), few.labels[::-1].copy())
+    other = ArraySource(few.samples(np.arange(40))[::-1].copy(), few.labels[::-1].copy())
     np.testing.assert_allclose(seen_by_trunk(other).rows[::-1], first.rows, rtol=1e-3, atol=1e-3)
 
 
@@ -95,9 +95,9 @@ def test_only_pictures_have_such_features():
 def test_one_looks_at_pictures_where_the_network_sees_features(few):
     rows = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
     seen = features.FeatureSource(few, rows)
-    part = Part(seen, np.array([5, 7]))
-    np.testing.assert_array_equal(pictures_of(part, np.array([1])), few.images(np.array([7])))
-    np.testing.assert_array_equal(part.images(np.array([1])), rows[[7]])
+    part = Subset(seen, np.array([5, 7]))
+    np.testing.assert_array_equal(pictures_of(part, np.array([1])), few.samples(np.array([7])))
+    np.testing.assert_array_equal(part.samples(np.array([1])), rows[[7]])
     assert called(part, np.array([1])) == [7]
 
 
@@ -106,7 +106,7 @@ def test_a_run_on_frozen_features_is_evaluated_and_predicts_new_pictures(tiny, t
     for number in range(40):
         place = tmp_path / "pictures" / ("test" if number >= 30 else "train") / str(digits_data.train.labels[number])
         place.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(digits_data.train.images(np.array([number]))[0, 0]).resize((32, 32)).save(
+        Image.fromarray(digits_data.train.samples(np.array([number]))[0, 0]).resize((32, 32)).save(
             place / f"{number}.png"
         )
     run = replace(

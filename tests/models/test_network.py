@@ -5,14 +5,14 @@ import pytest
 import torch
 
 from surelabel.config.run import Network as Settings
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.data.batch import Task
 from surelabel.models.network import normalised_by
 from surelabel.training import build
 
 DRAWS = np.random.default_rng(0)  # which a point head does not read
 TASK = Task((3, 8, 8), ("a", "b"), "uint8", (10.0, 20.0, 30.0), (2.0, 4.0, 8.0))
-RUN = Run(network=Settings("wrn-10-1", norm_momentum=0.1))
+RUN = RunConfig(network=Settings("wrn-10-1", norm_momentum=0.1))
 
 
 def test_images_are_normalised_inside_by_channel():
@@ -32,7 +32,7 @@ def test_initial_weights_depend_on_the_seed_alone_and_leave_the_global_generator
     assert torch.equal(before, torch.random.get_rng_state())
     torch.rand(3)
     again = build.build_network(RUN, TASK).state_dict()
-    other = build.build_network(Run(seed=1, network=RUN.network), TASK).state_dict()
+    other = build.build_network(RunConfig(seed=1, network=RUN.network), TASK).state_dict()
     assert all(torch.equal(first[key], again[key]) for key in first)
     assert not torch.equal(first["head.weight"], other["head.weight"])
 
@@ -40,7 +40,7 @@ def test_initial_weights_depend_on_the_seed_alone_and_leave_the_global_generator
 def test_the_backbone_starts_with_the_same_weights_under_every_head():
     """What makes the methods of a seed comparable."""
     made = [
-        build.build_network(Run(method=method, network=RUN.network), TASK).backbone.state_dict()
+        build.build_network(RunConfig(method=method, network=RUN.network), TASK).backbone.state_dict()
         for method in ("supervised", "fixmatch", "bam-fixmatch", "paws", "bam-paws+ema")
     ]
     assert all(torch.equal(first, weights[name]) for weights in made[1:] for name, first in made[0].items())

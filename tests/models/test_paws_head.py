@@ -6,14 +6,14 @@ import torch
 from torch import nn
 
 from surelabel.models.heads import Bayesian
-from surelabel.models.paws_head import Projection
+from surelabel.models.paws_head import PawsHead
 
 DRAWS = np.random.default_rng(0)  # which a prediction by neighbours does not read
 
 
 def make(bayesian=None, prediction_head=False):
     torch.manual_seed(0)
-    return Projection(12, 8, classes=3, temperature=0.1, bayesian=bayesian, prediction_head=prediction_head)
+    return PawsHead(12, 8, classes=3, temperature=0.1, bayesian=bayesian, prediction_head=prediction_head)
 
 
 def test_the_head_is_three_layers_with_norm_and_relu_twice():
@@ -37,7 +37,7 @@ def test_a_prediction_head_stands_behind_the_representation():
 
 def test_the_support_is_converted_and_moved_with_the_weights():
     head = make().eval()
-    head.remember(torch.randn(6, 8), torch.arange(6) % 3)
+    head.update_support(torch.randn(6, 8), torch.arange(6) % 3)
     features = torch.randn(4, 12)
     single = head.predict(features, DRAWS).probs
     double = head.double().predict(features.double(), DRAWS).probs
@@ -52,7 +52,7 @@ def test_the_support_is_converted_and_moved_with_the_weights():
 def test_a_prediction_is_the_similarity_weighted_vote_of_the_labels():
     head = make().eval()
     support, classes = torch.randn(5, 8), torch.tensor([0, 2, 2, 1, 0])
-    head.remember(support, classes)
+    head.update_support(support, classes)
     features = torch.randn(4, 12)
     probs = head.predict(features, DRAWS).probs
     for row, z in zip(probs, head(features)[:, 0], strict=True):
@@ -68,17 +68,17 @@ def test_predictions_do_not_depend_on_the_length_of_representations_or_the_order
     head = make().eval()
     support, classes = torch.randn(5, 8), torch.tensor([0, 2, 2, 1, 0])
     features = torch.randn(4, 12)
-    head.remember(support, classes)
+    head.update_support(support, classes)
     before = head.predict(features, DRAWS).probs
     order = torch.randperm(5)
-    head.remember(scale * support[order], classes[order])
+    head.update_support(scale * support[order], classes[order])
     torch.testing.assert_close(head.predict(features, DRAWS).probs, before)
 
 
 @torch.no_grad()
 def test_the_support_is_saved_with_the_weights():
     head = make().eval()
-    head.remember(torch.randn(5, 8), torch.tensor([0, 2, 2, 1, 0]))
+    head.update_support(torch.randn(5, 8), torch.tensor([0, 2, 2, 1, 0]))
     other = make().eval()
     other.load_state_dict(copy.deepcopy(head.state_dict()))
     features = torch.randn(4, 12)

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from sklearn.datasets import load_digits
 
-from surelabel.config.run import Average, Batch, Evaluation, Network, Run
+from surelabel.config.run import Average, Batch, Evaluation, Network, RunConfig
 from surelabel.training.fit import fit
 
 NAMES = (
@@ -35,7 +35,7 @@ def trained(run):
 @pytest.fixture(scope="session")
 def base(tmp_path_factory):
     root = tmp_path_factory.mktemp("report")
-    return Run(
+    return RunConfig(
         data=str(digits_with_names(root / "digits.npz")), labels=40, steps=12, out=str(root / "fixmatch"), threads=1,
         device="cpu", batch=Batch(8, 2), network=Network("wrn-10-1", norm_momentum=0.1),
         average=Average(0.9, warm=True, buffers="average"), evaluation=Evaluation(every=4, samples=100),

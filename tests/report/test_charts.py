@@ -44,7 +44,7 @@ def test_a_pair_tells_each_runs_accuracy_and_ece(predictions):
 
 
 def test_a_line_has_a_gap_where_there_was_no_value():
-    figure = curves([Line("a", [1, 2, 3], [0.5, None, 0.7]), Line("b", [5], [0.1])], share=True)
+    figure = curves([Line("a", [1, 2, 3], [0.5, None, 0.7]), Line("b", [5], [0.1])], percent=True)
     first, second = figure.axes[0].lines
     np.testing.assert_array_equal(first.get_ydata(), [0.5, np.nan, 0.7])
     assert first.get_xdata().tolist() == [1, 2, 3]
@@ -54,7 +54,7 @@ def test_a_line_has_a_gap_where_there_was_no_value():
 
 
 def test_a_line_below_zero_is_seen():
-    assert curves([Line("me_max", [1, 2], [-2.0, -1.0])], share=False).axes[0].get_ylim()[0] < -2
+    assert curves([Line("me_max", [1, 2], [-2.0, -1.0])], percent=False).axes[0].get_ylim()[0] < -2
 
 
 @pytest.mark.parametrize(

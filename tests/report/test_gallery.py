@@ -6,7 +6,7 @@ from hypothesis.extra import numpy as arrays
 
 from surelabel.data.arrays.source import ArraySource
 from surelabel.models.prediction import Prediction
-from surelabel.report.gallery import FIRST, MOST, MOST_BYTES, OF_CLASS, Best, foremost, gallery
+from surelabel.report.gallery import FIRST, MOST, MOST_BYTES, OF_CLASS, TopPrediction, choose, gallery
 
 SCORES = st.integers(0, 200).flatmap(
     lambda n: st.tuples(
@@ -29,14 +29,14 @@ def test_the_foremost_are_those_of_a_plain_loop(drawn):
         if place <= OF_CLASS:
             later.append((place, i))
     expected = shown + [i for _, i in sorted(later, key=lambda pair: pair[0])]
-    assert foremost(score, group).tolist() == expected[:MOST]
+    assert choose(score, group).tolist() == expected[:MOST]
 
 
 def test_pictures_stay_within_their_bytes_and_the_first_are_always_there():
     random = np.random.default_rng(0)
     source = ArraySource(random.integers(0, 256, (300, 3, 64, 64), dtype=np.uint8), random.integers(0, 10, 300))
     probs = torch.from_numpy(random.dirichlet(np.ones(10), 300))
-    shown = gallery(source, np.arange(300), Best.of(Prediction(probs)), probs.amax(1).numpy())
+    shown = gallery(source, np.arange(300), TopPrediction.of(Prediction(probs)), probs.amax(1).numpy())
     assert sum(sample.first for sample in shown) == FIRST
     assert FIRST < len(shown) < 100
     assert sum(len(sample.picture.address) for sample in shown) <= MOST_BYTES
@@ -45,7 +45,7 @@ def test_pictures_stay_within_their_bytes_and_the_first_are_always_there():
 def test_a_sample_without_a_label_has_no_true_class():
     source = ArraySource(np.zeros((3, 8, 8), dtype=np.uint8), [-1, 0, 1])
     probs = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]])
-    shown = gallery(source, np.arange(3), Best.of(Prediction(probs)), np.array([3.0, 2.0, 1.0]))
+    shown = gallery(source, np.arange(3), TopPrediction.of(Prediction(probs)), np.array([3.0, 2.0, 1.0]))
     assert [(sample.name, sample.true, sample.predicted) for sample in shown] == [
         ("0", None, 0),
         ("1", 0, 1),

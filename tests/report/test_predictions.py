@@ -11,7 +11,7 @@ from surelabel.inference.trained_run import data_of, evaluate_run, load_network
 from surelabel.report.predictions import measure
 from surelabel.report.record import read_recorded
 from surelabel.training import metrics
-from surelabel.training.evaluate import known, predict
+from surelabel.training.evaluate import labelled_indices, predict
 from surelabel.training.run_folder import RunFolder
 from surelabel.utils.errors import UserError
 
@@ -25,7 +25,7 @@ def found(point_run):
 def predicted(path):
     folder = RunFolder(path)
     test = data_of(folder).test
-    index = known(test)
+    index = labelled_indices(test)
     return predict(load_network(folder), test, index, 256), torch.from_numpy(test.labels[index])
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.report.record import distinct_names, read_recorded
 from surelabel.training.run_folder import RunFolder
 from surelabel.utils.errors import UserError
@@ -60,7 +60,7 @@ OBJECTS = [
 @given(st.tuples(*[st.binary(max_size=60) | st.sampled_from(OBJECTS)] * len(FILES)))
 def test_any_bytes_in_the_files_stop_nothing(contents):
     # config.yaml, which is read elsewhere, takes a quarter of a second.
-    with TemporaryDirectory() as folder, patch.object(RunFolder, "run", return_value=Run(method="uda")):
+    with TemporaryDirectory() as folder, patch.object(RunFolder, "config", RunConfig(method="uda")):
         for name, content in zip(FILES, contents, strict=True):
             Path(folder, name).write_bytes(content)
         assert read_recorded(folder).run.method == "uda"

@@ -12,7 +12,7 @@ SPACE = 'xmlns="http://www.w3.org/2000/svg"'
 
 
 def drawn():
-    return curves([Line("a", [1, 2], [0.1, 0.2])], share=True)
+    return curves([Line("a", [1, 2], [0.1, 0.2])], percent=True)
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ import pytest
 
 from surelabel.config import settings
 from surelabel.config.recipes import recipe
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.studies import plan
 from surelabel.studies.catalogue import STUDIES
-from surelabel.studies.plan import Cell, Job, changed, different, folder_name, job_key, jobs_of, key_of, settings_of
+from surelabel.studies.plan import Cell, Job, changed, diff, folder_name, job_key, jobs_of, key_of, settings_of
 
 RUN = recipe("fixmatch", "cifar10", 250)
 
@@ -73,11 +73,11 @@ def test_jobs_come_by_turn_then_seed_by_seed_each_once_and_after_what_they_need(
 
 
 def test_settings_are_changed_at_any_depth_and_the_rest_stays():
-    made = changed(Run(), {"steps": 5, "optimizer.lr": 0.1, "optimizer.momentum": 0.5})
+    made = changed(RunConfig(), {"steps": 5, "optimizer.lr": 0.1, "optimizer.momentum": 0.5})
     assert (made.steps, made.optimizer.lr, made.optimizer.momentum) == (5, 0.1, 0.5)
-    assert replace(made, steps=Run().steps, optimizer=Run().optimizer) == Run()
+    assert replace(made, steps=RunConfig().steps, optimizer=RunConfig().optimizer) == RunConfig()
     with pytest.raises((TypeError, AttributeError)):
-        changed(Run(), {"optimizer.rate": 1})
+        changed(RunConfig(), {"optimizer.rate": 1})
 
 
 def test_the_key_of_a_job_is_that_of_all_its_settings():
@@ -88,7 +88,7 @@ def test_the_key_of_a_job_is_that_of_all_its_settings():
 
 def test_differences_are_named():
     other = settings_of(Job(changed(RUN, {"optimizer.lr": 0.1, "head.samples": 3})))
-    assert different(settings_of(Job(RUN)), other) == ["optimizer.lr (0.03, 0.1)"]
+    assert diff(settings_of(Job(RUN)), other) == ["optimizer.lr (0.03, 0.1)"]
 
 
 def test_a_folders_name_is_readable_and_its_own():

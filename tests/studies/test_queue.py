@@ -228,7 +228,7 @@ def test_processes_that_add_and_claim_at_the_same_time_share_the_runs_out(storag
 )
 def test_a_storage_that_cannot_be_opened_is_told_without_its_password(url, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=message) as told:
+    with pytest.raises(UserError, match=message) as non_defaults:
         open_storage(url)
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(non_defaults.value)
     assert not list(tmp_path.iterdir())

@@ -18,9 +18,9 @@ def finished(tmp_path_factory, digits_file):
     """A finished run on the digits, and its folder."""
     from rich.console import Console
 
-    from surelabel.config.run import Average, Batch, Evaluation, Network, Run
+    from surelabel.config.run import Average, Batch, Evaluation, Network, RunConfig
 
-    run = Run(
+    run = RunConfig(
         data=str(digits_file), labels=40, steps=12, threads=1, device="cpu", batch=Batch(8, 2),
         out=str(tmp_path_factory.mktemp("runs") / "run"), network=Network("wrn-10-1", norm_momentum=0.1),
         average=Average(0.9, warm=True), evaluation=Evaluation(every=4, samples=100),

@@ -17,7 +17,7 @@ from filelock import FileLock
 
 from surelabel.cli.main import main
 from surelabel.config.recipes import recipe
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.config.settings import read_yaml
 from surelabel.studies import catalogue
 from surelabel.studies import records as results
@@ -368,9 +368,9 @@ def test_a_record_names_the_source_only_where_it_made_the_run(tiny, tmp_path, mo
 
 def test_one_folder_is_given_for_all_data_and_fashion_mnist_may_be_in_it_or_not(tmp_path):
     def of(name):
-        return data_dir(Job(Run(data=name)), str(tmp_path))
+        return data_dir(Job(RunConfig(data=name)), str(tmp_path))
 
     assert [of("cifar10-lt100"), of("imagenet"), of("phc"), of("fashion-mnist")] == [str(tmp_path)] * 2 + [None] * 2
     write_idx(tmp_path / "fashion-mnist")
     assert of("fashion-mnist") == str(tmp_path)
-    assert data_dir(Job(Run(data="fashion-mnist")), None) is None
+    assert data_dir(Job(RunConfig(data="fashion-mnist")), None) is None

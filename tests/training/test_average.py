@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from surelabel.training.average import Cosine, Equal, Moving, Rising, averaged
+from surelabel.training.average import EMA, SWA, CosineEMA, WarmupEMA, averaged
 
 
 def networks(count):
@@ -21,11 +21,11 @@ def networks(count):
 
 
 DECAYS = {
-    Moving(0.9): lambda n: 0.9,
-    Moving(0.9, warm=True): lambda n: min(0.9, (1 + n) / (10 + n)),
-    Rising(0.8, warmup=10): lambda n: min(0.8, 0.08 * n),
-    Rising(0.8, warmup=0): lambda n: 0.8,
-    Cosine(0.25, steps=30): lambda n: 1 - 0.75 * (1 + math.cos(math.pi * n / 30)) / 2,
+    EMA(0.9): lambda n: 0.9,
+    EMA(0.9, warm=True): lambda n: min(0.9, (1 + n) / (10 + n)),
+    WarmupEMA(0.8, warmup=10): lambda n: min(0.8, 0.08 * n),
+    WarmupEMA(0.8, warmup=0): lambda n: 0.8,
+    CosineEMA(0.25, steps=30): lambda n: 1 - 0.75 * (1 + math.cos(math.pi * n / 30)) / 2,
 }
 
 
@@ -49,7 +49,7 @@ def test_an_exponential_moving_average_is_its_closed_form(rule):
 def test_swa_is_a_copy_and_then_the_mean_of_the_stored_weights(onset):
     made, seen = None, []
     for number, network in enumerate(networks(30), start=1):
-        made = made or averaged(network, Equal(onset))
+        made = made or averaged(network, SWA(onset))
         made.update_parameters(network)
         seen.append(network[0].weight.detach().clone())
         first = max(onset, 1)  # the first update copies
@@ -61,7 +61,7 @@ def test_swa_is_a_copy_and_then_the_mean_of_the_stored_weights(onset):
 def test_running_statistics_are_copied_or_averaged_and_the_batch_counter_is_copied(buffers):
     made, expected = None, None
     for network in networks(10):
-        made = made or averaged(network, Moving(0.5), buffers)
+        made = made or averaged(network, EMA(0.5), buffers)
         made.update_parameters(network)
         now = network[1].running_mean.clone()
         expected = now if expected is None or buffers == "copy" else 0.5 * expected + 0.5 * now
@@ -71,10 +71,10 @@ def test_running_statistics_are_copied_or_averaged_and_the_batch_counter_is_copi
 
 def test_the_average_is_not_trained_and_survives_saving():
     *_, network = networks(3)
-    made = averaged(network, Moving(0.9, warm=True))
+    made = averaged(network, EMA(0.9, warm=True))
     assert not any(parameter.requires_grad for parameter in made.parameters())
     made.update_parameters(network)
-    other = averaged(copy.deepcopy(network), Moving(0.9, warm=True))
+    other = averaged(copy.deepcopy(network), EMA(0.9, warm=True))
     other.load_state_dict(made.state_dict())
     for average in (made, other):
         average.update_parameters(next(networks(1)))

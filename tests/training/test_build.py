@@ -6,13 +6,13 @@ import torch
 
 from surelabel.config.run import Head, Optimizer, Selection, Target, Teacher
 from surelabel.config.run import Paws as PawsSettings
-from surelabel.data.arrays.source import ArraySource, own_data_set
+from surelabel.data.arrays.source import ArraySource, user_data_set
 from surelabel.methods.kl_term import PriorLoss
 from surelabel.methods.selection import Confidence, Uncertainty
 from surelabel.methods.targets import Hard, Sharpen
 from surelabel.models.heads import Bayesian
 from surelabel.training import build, build_data
-from surelabel.training.average import Cosine, Equal, Moving, Rising
+from surelabel.training.average import EMA, SWA, CosineEMA, WarmupEMA
 from surelabel.training.lars import LARS
 from surelabel.utils.errors import UserError
 
@@ -26,7 +26,7 @@ def test_resolving_fills_in_the_methods_own_values_and_changes_nothing_twice(tin
 
 
 def test_the_small_network_of_a_table_has_one_thread_unless_more_are_asked_for(tiny, monkeypatch):
-    monkeypatch.setattr("surelabel.utils.cpu.available", lambda: 8)
+    monkeypatch.setattr("surelabel.utils.cpu.available_cores", lambda: 8)
     network = replace(tiny.network, name="mlp-2-128")
     table = replace(tiny, data="a.csv", threads=None, network=network)
     pictures = replace(table, network=replace(network, trunk="efficientnet-lite0"))
@@ -91,11 +91,11 @@ def test_running_statistics_are_averaged_where_that_is_asked_for(tiny, digits_da
 @pytest.mark.parametrize(
     ("method", "settings", "rule"),
     [
-        ("fixmatch", {}, Moving(0.9, warm=True)),
+        ("fixmatch", {}, EMA(0.9, warm=True)),
         ("paws", {}, None),
-        ("paws+swa", {"onset": 0.5}, Equal(6)),
-        ("uda+ema", {"gamma": 0.25}, Cosine(0.25, 12)),
-        ("paws+ema", {"schedule": "linear", "gamma": 0.9, "warmup": 3}, Rising(0.9, 3)),
+        ("paws+swa", {"onset": 0.5}, SWA(6)),
+        ("uda+ema", {"gamma": 0.25}, CosineEMA(0.25, 12)),
+        ("paws+ema", {"schedule": "linear", "gamma": 0.9, "warmup": 3}, WarmupEMA(0.9, 3)),
     ],
 )
 def test_the_name_of_a_method_says_how_its_weights_are_averaged(tiny, digits_data, method, settings, rule):
@@ -130,10 +130,10 @@ def test_what_paws_cannot_do_is_refused(tiny, digits_data):
 
 
 def test_a_fingerprint_sees_a_changed_label_and_changed_images(digits_data):
-    images, labels = digits_data.train.images(np.arange(500)), digits_data.train.labels[:500].copy()
+    images, labels = digits_data.train.samples(np.arange(500)), digits_data.train.labels[:500].copy()
 
     def made(images, labels):
-        return build_data.fingerprint(own_data_set("x", ArraySource(images, labels, digits_data.classes), None))
+        return build_data.fingerprint(user_data_set("x", ArraySource(images, labels, digits_data.classes), None))
 
     first = made(images, labels)
     assert first == made(images.copy(), labels.copy())

@@ -9,9 +9,9 @@ from torch import nn
 
 from surelabel.cli.main import main
 from surelabel.config.run import Views
-from surelabel.data.arrays.source import SampleSource, own_data_set
+from surelabel.data.arrays.source import SampleSource, user_data_set
 from surelabel.inference.trained_run import evaluate_run, load_network
-from surelabel.training.components import Own
+from surelabel.training.components import Components
 from surelabel.training.fit import fit
 from surelabel.utils.errors import UserError
 from surelabel.utils.signals import Stopped
@@ -32,13 +32,15 @@ def convolution(shape):
 
 
 @pytest.fixture(scope="module")
-def own() -> Own:
+def own() -> Components:
     random = np.random.default_rng(0)
     labels = random.integers(0, 2, 120)
     waves = np.sin(np.arange(32) * (1 + labels[:, None]) * 0.4 + random.uniform(0, 6, (120, 1)))
     signals = np.stack([waves, random.normal(size=(120, 32))], axis=1).astype(np.float32) * 3 + 7
     parts = [SampleSource(signals[rows], labels[rows], ["low", "high"]) for rows in (slice(80), slice(80, None))]
-    return Own(own_data_set("waves", *parts), convolution, dict.fromkeys(("labelled", "weak", "strong"), Louder()))
+    return Components(
+        user_data_set("waves", *parts), convolution, dict.fromkeys(("labelled", "weak", "strong"), Louder())
+    )
 
 
 @pytest.fixture
@@ -48,8 +50,8 @@ def signals_run(tiny):
 
 def test_a_run_with_parts_of_ones_own_trains_and_is_evaluated_with_the_same_parts(signals_run, own):
     folder = fit(signals_run, own=own)
-    stored = folder.run()
-    assert (stored.data, stored.network.name, stored.views) == ("own", "own", Views("own", "own", "own"))
+    stored = folder.config
+    assert (stored.data, stored.network.name, stored.views) == ("custom", "custom", Views("custom", "custom", "custom"))
     assert folder.task().shape == (2, 32)
     assert evaluate_run(folder.path, own)["samples"] == 40
 
@@ -57,12 +59,12 @@ def test_a_run_with_parts_of_ones_own_trains_and_is_evaluated_with_the_same_part
 def test_a_folder_that_happens_to_be_called_own_is_not_the_data(signals_run, own, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own").mkdir()
-    assert fit(signals_run, own=own).run().data == "own"
+    assert fit(signals_run, own=own).config.data == "custom"
 
 
 def test_signals_are_normalised_channel_by_channel(signals_run, own):
     network = load_network(fit(signals_run, own=own), own=own)
-    held = own.data.train.images(np.arange(80))
+    held = own.data.train.samples(np.arange(80))
     np.testing.assert_allclose(network.offset.ravel(), held.mean(axis=(0, 2)), rtol=1e-5)
     np.testing.assert_allclose(network.scale.ravel(), held.std(axis=(0, 2)), rtol=1e-5)
 
@@ -89,8 +91,8 @@ def test_it_is_resumed_bit_for_bit(signals_run, own, tmp_path):
 def test_without_the_parts_the_error_says_what_to_give(signals_run, own, capsys):
     folder = fit(signals_run, own=own)
     for given, missing in (
-        (Own(), "the data of this run was given in Python"),
-        (Own(own.data), "the network of this run"),
+        (Components(), "the data of this run was given in Python"),
+        (Components(own.data), "the network of this run"),
     ):
         with pytest.raises(UserError, match=missing):
             evaluate_run(folder.path, given)
@@ -104,7 +106,7 @@ def test_parts_that_do_not_fit_are_refused_before_there_is_a_folder(signals_run,
     with pytest.raises(UserError, match=r"makes \(2, 4, 28\) of 2 samples"):
         fit(signals_run, own=replace(own, backbone=lambda shape: nn.Conv1d(shape[0], 4, 5)))
     with pytest.raises(UserError, match="no view named 'wild'"):
-        Own(views={"wild": Louder()})
+        Components(views={"wild": Louder()})
     with pytest.raises(UserError, match=r"views\.weak weak is a view of images, and these are samples of shape"):
         fit(signals_run, own=replace(own, views={"labelled": Louder()}))
     with pytest.raises(UserError, match=r"views\.weak noise is a view of tables"):

@@ -6,13 +6,13 @@ from rich.console import Console
 
 from surelabel.training.display import (
     Display,
+    describe_found,
+    describe_pictures,
+    describe_skipped,
     duration,
-    figures_in_words,
-    found_in_words,
-    pictures_in_words,
+    format_metrics,
     show_classes,
     show_result,
-    skipped_in_words,
 )
 
 
@@ -25,18 +25,18 @@ def test_durations_as_a_person_says_them(seconds, words):
 
 def test_figures_are_those_there_are():
     assert (
-        figures_in_words({"accuracy": 0.5, "ece": 0.1, "acceptance": 0.25}) == "accuracy 50.0%  ECE 0.100  accepted 25%"
+        format_metrics({"accuracy": 0.5, "ece": 0.1, "acceptance": 0.25}) == "accuracy 50.0%  ECE 0.100  accepted 25%"
     )
-    assert figures_in_words({"labelled_loss": 1.25, "acceptance": None}) == "loss 1.250"
+    assert format_metrics({"labelled_loss": 1.25, "acceptance": None}) == "loss 1.250"
 
 
 def test_skipped_files_are_counted_and_the_first_are_named():
-    assert skipped_in_words([("a", "empty")]) == "1 file skipped (a: empty)"
-    assert skipped_in_words([(name, "?") for name in "abcd"]) == "4 files skipped (a: ?; b: ?; c: ?; …)"
+    assert describe_skipped([("a", "empty")]) == "1 file skipped (a: empty)"
+    assert describe_skipped([(name, "?") for name in "abcd"]) == "4 files skipped (a: ?; b: ?; c: ?; …)"
 
 
 def test_pictures_are_said_to_be_read_at_a_size_since_the_files_may_have_another():
-    said = found_in_words(pictures_in_words((3, 224, 200)), 1500, np.array([0, 0, 1]), ("bag", "boot"))
+    said = describe_found(describe_pictures((3, 224, 200)), 1500, np.array([0, 0, 1]), ("bag", "boot"))
     assert said.startswith("1,500 pictures, read at 200 × 224 pixels, in colour: 3 labelled (bag 2, boot 1), 1,497")
 
 

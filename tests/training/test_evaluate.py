@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from surelabel.training import build, build_data, evaluate
-from surelabel.training.evaluate import NotFinite, fixed_part, known, predict, some
+from surelabel.training.evaluate import NotFinite, evaluation_subset, fixed_sample, labelled_indices, predict
 from surelabel.utils.rng import generator
 
 
@@ -31,11 +31,11 @@ def test_predictions_that_are_no_numbers_are_refused(network, digits_data):
 
 
 def test_the_part_of_the_test_set_is_the_same_at_every_evaluation_and_for_every_seed(digits_data):
-    part = fixed_part(digits_data.test, 100)
+    part = evaluation_subset(digits_data.test, 100)
     assert len(np.unique(part)) == 100
-    assert np.array_equal(part, fixed_part(digits_data.test, 100))
-    assert np.array_equal(fixed_part(digits_data.test, None), known(digits_data.test))
-    assert len(some(digits_data.test, 10**6)) == len(digits_data.test)
+    assert np.array_equal(part, evaluation_subset(digits_data.test, 100))
+    assert np.array_equal(evaluation_subset(digits_data.test, None), labelled_indices(digits_data.test))
+    assert len(fixed_sample(digits_data.test, 10**6)) == len(digits_data.test)
 
 
 @pytest.mark.parametrize("batch", [3, 100])
@@ -43,15 +43,15 @@ def test_what_is_remembered_of_the_labels_is_each_image_with_its_class(tiny, dig
     run = replace(tiny, method="paws")
     network = build.build_network(run, build_data.task_of(digits_data)).train()
     labelled = build_data.build_split(run, digits_data)
-    evaluate.remember(network, digits_data.train, labelled, batch)
+    evaluate.update_support(network, digits_data.train, labelled, batch)
     assert network.training
     network.eval()
     index = np.arange(30, 40)
     probs = evaluate.predict(network, digits_data.train, index, 4).probs
     with torch.no_grad():
-        of = {i: network(torch.from_numpy(digits_data.train.images(np.array([i])))).outputs[0, -1] for i in labelled}
+        of = {i: network(torch.from_numpy(digits_data.train.samples(np.array([i])))).outputs[0, -1] for i in labelled}
         for row, n in zip(probs, index, strict=True):
-            z = network(torch.from_numpy(digits_data.train.images(np.array([n])))).outputs[0, -1]
+            z = network(torch.from_numpy(digits_data.train.samples(np.array([n])))).outputs[0, -1]
             votes = torch.zeros(10)
             for i, support in of.items():
                 votes[digits_data.train.labels[i]] += (torch.cosine_similarity(z, support, dim=0) / 0.1).exp()
@@ -60,8 +60,9 @@ def test_what_is_remembered_of_the_labels_is_each_image_with_its_class(tiny, dig
 
 def test_a_part_is_the_start_of_a_shuffle_and_costs_no_memory_where_the_set_is_large(digits_data):
     test = digits_data.test
-    assert np.array_equal(fixed_part(test, 50), np.sort(generator(0, "test part").permutation(known(test))[:50]))
-    assert np.array_equal(some(test, 10**6), np.arange(len(test)))
-    drawn = some(range(10**10), 64)
+    shuffled = generator(0, "test part").permutation(labelled_indices(test))
+    assert np.array_equal(evaluation_subset(test, 50), np.sort(shuffled[:50]))
+    assert np.array_equal(fixed_sample(test, 10**6), np.arange(len(test)))
+    drawn = fixed_sample(range(10**10), 64)
     assert len(set(drawn.tolist())) == 64
     assert np.ptp(drawn) > 10**9

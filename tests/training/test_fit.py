@@ -27,8 +27,8 @@ from tests.conftest import digits, signalled
 
 def test_the_folder_holds_all_that_the_run_was(tiny):
     folder = fit(tiny)
-    assert folder.run().selection.threshold == 0.95
-    assert folder.run().target.temperature == 0
+    assert folder.config.selection.threshold == 0.95
+    assert folder.config.target.temperature == 0
     assert folder.task().classes == tuple(str(digit) for digit in range(10))
     labelled = folder.labelled()
     assert len(labelled) == 40
@@ -71,7 +71,7 @@ def test_a_folder_that_cannot_be_made_is_told_before_the_data_are_read(tiny, tmp
 
 def test_only_the_first_of_several_processes_asks_whether_it_can_write(tiny, monkeypatch):
     monkeypatch.setattr("surelabel.training.build_data.load_data", lambda *_: pytest.fail("has come to the data"))
-    monkeypatch.setattr(RunFolder, "refuse_unwritable", lambda self: pytest.fail("has tried to write"))
+    monkeypatch.setattr(RunFolder, "check_writable", lambda self: pytest.fail("has tried to write"))
     for rank, words in ((0, "has tried to write"), (1, "has come to the data")):
         monkeypatch.setattr("surelabel.training.fit.rank_zero_only.rank", rank)
         with pytest.raises(pytest.fail.Exception, match=words):
@@ -79,7 +79,7 @@ def test_only_the_first_of_several_processes_asks_whether_it_can_write(tiny, mon
 
 
 def test_a_folder_that_can_no_longer_be_made_when_training_begins_is_told(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(RunFolder, "refuse_unwritable", lambda self: None)
+    monkeypatch.setattr(RunFolder, "check_writable", lambda self: None)
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(UserError, match=r"cannot write .*file/run: .*Choose another --out"):
         fit(replace(tiny, out=str(tmp_path / "file" / "run"), steps=1))
@@ -153,7 +153,7 @@ def test_what_is_left_open_to_the_machine_is_as_the_run_has_it(tiny, monkeypatch
     """A run that was begun where networks are compiled, say, goes on where they usually are not."""
     fit(replace(tiny, precision="64"))
     assert build.resolve(tiny).precision == "32"
-    assert fit(tiny, resume=True).run().precision == "64"
+    assert fit(tiny, resume=True).config.precision == "64"
     with pytest.raises(UserError, match="was begun with precision 64, and is now asked for with 32"):
         fit(replace(tiny, precision="32"), resume=True)
 
@@ -291,7 +291,7 @@ def test_finetuning_teaches_a_linear_head_by_the_labels_of_the_run(tiny, capsys)
     assert main(["finetune", str(first.path), "--optimizer.lr", "0.05"]) == 0
     tuned = RunFolder(f"{first.path}-finetuned")
     assert np.array_equal(tuned.labelled(), first.labelled())
-    run = tuned.run()
+    run = tuned.config
     assert (run.method, run.steps, run.batch.labelled, run.optimizer.lr) == ("supervised", 50, 40, 0.05)
     result = json.loads((tuned.path / "result.json").read_text())
     assert result["averaged"] == result["raw"]
@@ -386,7 +386,7 @@ def test_a_compiled_network_trains_as_the_bare_one(tiny, method, monkeypatch):
     run = replace(tiny, method=method, precision="64")
     found = [fit(replace(run, compile=which, out=f"{tiny.folder}-{which}")) for which in (False, True)]
     torch.testing.assert_close(found[1].weights(), found[0].weights(), rtol=0, atol=1e-9)
-    assert found[1].run().compile
+    assert found[1].config.compile
 
 
 def test_a_cpu_is_asked_for_neither_mixed_precision_nor_compiling(tiny):

@@ -28,7 +28,7 @@ def rate(step):
     return 0.5 + 0.4 * cos(step)
 
 
-def advance(optimizer, steps):
+def training_step(optimizer, steps):
     """Steps with a changing rate; the gradients are functions of the step, of very unlike sizes, some of them None."""
     for step in steps:
         random = np.random.default_rng(1000 + step)
@@ -56,7 +56,7 @@ def test_thirty_steps_equal_a_plain_loop():
     optimizer = LARS(groups_of(made), lr=1.0, trust=0.02)
     expected, velocities = [p.detach().numpy().copy() for p in made], [None] * len(made)
     for step in range(30):
-        advance(optimizer, [step])
+        training_step(optimizer, [step])
         for i, p in enumerate(made):
             if p.grad is None:
                 continue
@@ -106,34 +106,34 @@ def test_the_size_of_the_gradient_does_not_matter(exponent, seed):
 @pytest.mark.parametrize(("momentum", "decay"), [(0.9, 0.0), (0.9, 0.01), (0.0, 0.0)])
 def test_without_trust_it_is_sgd_bit_for_bit(dtype, momentum, decay):
     made, expected = parameters(TRUSTED, dtype=dtype), parameters(TRUSTED, dtype=dtype)
-    advance(LARS(made, 1.0, momentum, decay, trust=0.0), range(10))
-    advance(torch.optim.SGD(expected, 1.0, momentum, weight_decay=decay), range(10))
+    training_step(LARS(made, 1.0, momentum, decay, trust=0.0), range(10))
+    training_step(torch.optim.SGD(expected, 1.0, momentum, weight_decay=decay), range(10))
     assert all(torch.equal(a, b) for a, b in zip(made, expected, strict=True))
 
 
 @pytest.mark.parametrize("momentum", [0.9, 0.0])
 def test_saved_and_loaded_it_goes_on_bit_for_bit(tmp_path, momentum):
     through = parameters(TRUSTED + PLAIN)
-    advance(LARS(groups_of(through), 1.0, momentum), range(20))
+    training_step(LARS(groups_of(through), 1.0, momentum), range(20))
 
     first = parameters(TRUSTED + PLAIN)
     optimizer = LARS(groups_of(first), 1.0, momentum)
-    advance(optimizer, range(9))
+    training_step(optimizer, range(9))
     torch.save({"params": first, "optimizer": optimizer.state_dict()}, tmp_path / "saved")
 
     loaded = torch.load(tmp_path / "saved", weights_only=True)
     other = LARS([group | {"trust": 0.7} for group in groups_of(loaded["params"])], 3.0, momentum=0.1)
     other.load_state_dict(loaded["optimizer"])
-    advance(other, range(9, 20))
+    training_step(other, range(9, 20))
     assert all(torch.equal(a, b) for a, b in zip(through, loaded["params"], strict=True))
 
 
 def test_a_copy_takes_the_same_steps():
     optimizer = LARS(groups_of(parameters(TRUSTED + PLAIN)), 1.0)
-    advance(optimizer, range(3))
+    training_step(optimizer, range(3))
     copied = copy.deepcopy(optimizer)
     for each in (optimizer, copied):
-        advance(each, range(3, 6))
+        training_step(each, range(3, 6))
     for group, twin in zip(optimizer.param_groups, copied.param_groups, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(group["params"], twin["params"], strict=True))
 

@@ -11,7 +11,7 @@ import torch
 from surelabel.config.run import Average, Head, Optimizer
 from surelabel.training import build, build_data
 from surelabel.training.fit import fit
-from surelabel.training.loop import Health, Stopwatch, advance
+from surelabel.training.loop import DivergenceGuard, Stopwatch, training_step
 from surelabel.training.run_folder import RAW, RunFolder
 from surelabel.utils.errors import UserError
 from tests.conftest import digits
@@ -67,11 +67,11 @@ def steps(monkeypatch):
 
     def watched(method, model, state, *rest):
         rates = [group["lr"] for optimizer in state.optimizers for group in optimizer.param_groups]
-        losses = advance(method, model, state, *rest)
+        losses = training_step(method, model, state, *rest)
         seen.append((rates, losses))
         return losses
 
-    monkeypatch.setattr("surelabel.training.loop.advance", watched)
+    monkeypatch.setattr("surelabel.training.loop.training_step", watched)
     return seen
 
 
@@ -142,14 +142,14 @@ def test_what_a_gpu_has_still_to_do_at_the_end_of_a_lap_is_time_of_its_steps(mon
     assert all(lap["evaluation"] == 2 and lap["steps"] == 5 for lap in laps.values())
 
 
-@pytest.mark.parametrize("look_every", [1, 3])
+@pytest.mark.parametrize("check_every", [1, 3])
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_a_loss_that_is_no_finite_number_is_told_with_its_step(tiny, digits_data, tmp_path, look_every, bad):
+def test_a_loss_that_is_no_finite_number_is_told_with_its_step(tiny, digits_data, tmp_path, check_every, bad):
     run = build.resolve(tiny)
     state = build.build_state(run, build.build_network(run, build_data.task_of(digits_data)), build.build_method(run))
     loader = build.build_loader(run, digits_data, build_data.build_split(run, digits_data))
-    health = Health(run, state, loader, RunFolder(tmp_path))
-    health.look_every = look_every
+    health = DivergenceGuard(run, state, loader, RunFolder(tmp_path))
+    health.check_every = check_every
     with pytest.raises(UserError, match=rf"the loss became {bad} at step 8,.*smaller --optimizer\.lr"):
         for state.step, loss in ((7, 1.0), (8, bad), (9, 1.0), (10, 1.0)):
             health.note(torch.tensor(loss))

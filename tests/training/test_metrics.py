@@ -36,7 +36,7 @@ def test_calibration_sums_of_any_split_add_up_to_the_whole(cuts):
     for name, tensor in asdict(whole).items():
         torch.testing.assert_close(asdict(total)[name], tensor, rtol=1e-12, atol=1e-12)
     assert torch.equal(total.bins[[0, 2]], whole.bins[[0, 2]])
-    assert total.figures() == pytest.approx(whole.figures(), abs=1e-12)
+    assert total.metrics() == pytest.approx(whole.metrics(), abs=1e-12)
 
 
 @given(CUTS)
@@ -45,13 +45,13 @@ def test_selection_sums_of_any_split_add_up_to_the_whole(cuts):
     labels[::3] = -1
     mask = probs.amax(-1) > 0.6
     total = reduce(add, [metrics.selection_sums(*part) for part in parts_of(probs, mask, labels, cuts=cuts)])
-    assert total.figures() == pytest.approx(metrics.selection_sums(probs, mask, labels).figures(), abs=1e-12)
+    assert total.metrics() == pytest.approx(metrics.selection_sums(probs, mask, labels).metrics(), abs=1e-12)
 
 
 def test_sums_survive_a_reduction_over_their_dictionary():
     sums = [metrics.calibration_sums(*predictions(seed=seed)) for seed in (0, 1)]
     reduced = {name: sum(asdict(part)[name] for part in sums) for name in asdict(sums[0])}
-    assert metrics.CalibrationSums(**reduced).figures() == (sums[0] + sums[1]).figures()
+    assert metrics.CalibrationSums(**reduced).metrics() == (sums[0] + sums[1]).metrics()
 
 
 def test_making_and_adding_sums_never_reads_a_value_from_the_device():
@@ -62,7 +62,7 @@ def test_making_and_adding_sums_never_reads_a_value_from_the_device():
     assert (calibration + calibration).bins.shape == (3, 10)
     assert (selection + selection).seen.shape == ()
     with pytest.raises((RuntimeError, NotImplementedError)):
-        calibration.figures()
+        calibration.metrics()
 
 
 def test_evaluation_holds_every_figure_and_agrees_with_the_equations():
@@ -103,13 +103,13 @@ def test_a_class_without_samples_has_no_accuracy():
 def test_selection_counts_by_hand():
     probs = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
     sums = metrics.selection_sums(probs, torch.tensor([True, True, True, False]), torch.tensor([0, 1, -1, 0]))
-    assert sums.figures() == pytest.approx({"purity": 1 / 2, "acceptance": 3 / 4, "confidence": 3 / 4})
+    assert sums.metrics() == pytest.approx({"purity": 1 / 2, "acceptance": 3 / 4, "confidence": 3 / 4})
 
 
 @pytest.mark.parametrize(("accepted", "label"), [(True, -1), (False, 0)], ids=["labels unknown", "nothing accepted"])
 def test_purity_is_none_where_it_has_no_meaning(accepted, label):
     probs, mask = torch.tensor([[0.9, 0.1]] * 3), torch.full((3,), accepted)
-    figures = metrics.selection_sums(probs, mask, torch.full((3,), label)).figures()
+    figures = metrics.selection_sums(probs, mask, torch.full((3,), label)).metrics()
     assert figures["purity"] is None
     assert figures["acceptance"] == accepted
 
@@ -142,5 +142,5 @@ def test_half_precision_probabilities_are_accepted():
 def test_purity_needs_the_labels_of_most_of_the_accepted(known, purity):
     probs = torch.tensor([[0.9, 0.1]] * 4)
     labels = torch.tensor([0, 1, 1, 1]).where(torch.arange(4) < known, -1)
-    found = metrics.selection_sums(probs, torch.ones(4, dtype=torch.bool), labels).figures()["purity"]
+    found = metrics.selection_sums(probs, torch.ones(4, dtype=torch.bool), labels).metrics()["purity"]
     assert found == (None if purity is None else pytest.approx(purity))

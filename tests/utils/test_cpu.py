@@ -17,21 +17,21 @@ def bound_to_three(monkeypatch):
 
 @pytest.mark.usefixtures("bound_to_three")
 def test_threads_are_those_that_the_process_may_use_and_not_the_machines(tiny):
-    assert cores.available() == 3
+    assert cores.available_cores() == 3
     assert build.resolve(replace(tiny, threads=None)).threads == 3
     assert build.resolve(replace(tiny, threads=7)).threads == 7
 
 
 @pytest.mark.usefixtures("bound_to_three")
 def test_processes_share_the_cores_unless_each_was_bound_to_its_own(monkeypatch):
-    assert [cores.for_each(processes) for processes in (1, 2, 3, 4)] == [3, 1, 1, 1]
+    assert [cores.cores_per_process(processes) for processes in (1, 2, 3, 4)] == [3, 1, 1, 1]
     monkeypatch.setenv("SLURM_CPUS_ON_NODE", "12")  # of a job with four tasks, each bound to three
-    assert cores.for_each(4) == 3
+    assert cores.cores_per_process(4) == 3
     monkeypatch.setenv("SLURM_CPUS_ON_NODE", "3")  # of a job whose tasks are not bound
-    assert cores.for_each(3) == 1
+    assert cores.cores_per_process(3) == 1
 
 
 def test_where_nobody_can_be_bound_all_cores_count(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
-    assert cores.available() == 6
+    assert cores.available_cores() == 6

@@ -2,12 +2,12 @@ import csv
 
 import pytest
 
-from surelabel.utils.csv import shown, write_csv
+from surelabel.utils.csv import escape_formula, write_csv
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+a", "-b", "@c", "\tx", "-1-1", "plain", "1-1", "-1", "+1", "-2.5"])
 def test_a_name_that_a_spreadsheet_would_compute_is_written_as_text(name):
-    assert shown(name) == (name if name in ("plain", "1-1", "-1", "+1", "-2.5") else f"'{name}")
+    assert escape_formula(name) == (name if name in ("plain", "1-1", "-1", "+1", "-2.5") else f"'{name}")
 
 
 def test_numbers_are_written_as_numbers_and_texts_as_texts(tmp_path):

@@ -24,15 +24,15 @@ def test_a_device_that_is_not_here_is_told(device):
     if {"cuda": torch.cuda, "mps": torch.backends.mps}[device].is_available():
         pytest.skip(f"this machine has {device}")
     with pytest.raises(UserError, match=f"device {device}: .* Use --device cpu"):
-        devices.usable(device)
+        devices.resolve_device(device)
 
 
 def test_without_a_gpu_the_cpu_is_chosen(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
-    assert devices.usable("auto") == "cpu"
-    assert devices.usable("mps") == "mps"
-    assert devices.usual_precision("mps") == "32"
+    assert devices.resolve_device("auto") == "cpu"
+    assert devices.resolve_device("mps") == "mps"
+    assert devices.default_precision("mps") == "32"
 
 
 @pytest.mark.parametrize("change", [{"precision": "64"}, {"precision": "bf16-mixed"}, {"devices": 2}])
@@ -43,10 +43,10 @@ def test_what_a_mac_cannot_do_is_refused(tiny, change):
 
 
 def test_views_are_made_on_the_cpu_for_a_device_without_double_precision(tiny, tmp_path):
-    assert devices.workshop(torch.device("mps")) == torch.device("cpu")
-    assert devices.workshop(torch.device("cuda")) == torch.device("cuda")
-    assert devices.finest(torch.device("mps")) == torch.float32
-    assert devices.finest(torch.device("cpu")) == torch.float64
+    assert devices.augmentation_device(torch.device("mps")) == torch.device("cpu")
+    assert devices.augmentation_device(torch.device("cuda")) == torch.device("cuda")
+    assert devices.accumulation_dtype(torch.device("mps")) == torch.float32
+    assert devices.accumulation_dtype(torch.device("cpu")) == torch.float64
     file = tmp_path / "rows.csv"
     file.write_text("a,label\n" + "".join(f"{n / 7},{n % 2}\n" for n in range(20)))
     run = replace(tiny, device="mps", views=replace(tiny.views, strong="corrupt"))
@@ -128,7 +128,7 @@ def test_nothing_is_put_on_a_device_before_each_process_has_its_own(tiny, monkey
 def test_a_loaded_state_lies_on_the_device_whole(tiny, method):
     """The device that only describes tensors stands for a second GPU."""
     folder = fit(replace(tiny, method=method))
-    run = replace(folder.run(), device="meta")
+    run = replace(folder.config, device="meta")
     state = build.build_state(run, build.build_network(run, folder.task()), build.build_method(run))
     stored, _ = folder.stored_state()
     stored["tally"] = {"steps": torch.ones(())}

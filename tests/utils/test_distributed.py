@@ -21,8 +21,8 @@ from surelabel.config.settings import to_yaml
 from surelabel.config.validate import validate
 from surelabel.training import build, build_data
 from surelabel.training.fit import fit
-from surelabel.training.loop import advance
-from surelabel.utils.distributed import Share
+from surelabel.training.loop import training_step
+from surelabel.utils.distributed import World
 from surelabel.utils.errors import UserError
 from tests.conftest import PATIENCE, signalled
 
@@ -40,16 +40,16 @@ def exact(tiny, method):
     )
 
 
-def losses(run, data, share, wrap):
+def losses(run, data, world, wrap):
     """The loss of each of the first steps, over the global batch, and the gradient of the first."""
     method = build.build_method(run, len(data.train))
     state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method)
-    loader = replace(build.build_loader(run, data, build_data.build_split(run, data)), share=share)
+    loader = replace(build.build_loader(run, data, build_data.build_split(run, data)), world=world)
     model = wrap(state.network).train()
     found = []
     for _ in range(STEPS):
-        of = advance(method, model, state, loader(state.step), torch.autograd.backward)
-        found.append(share.sum(of.total.detach()).item() / share.of)
+        of = training_step(method, model, state, loader(state.step), torch.autograd.backward)
+        found.append(world.sum(of.total.detach()).item() / world.size)
     return found, torch.cat([parameter.detach().flatten() for parameter in state.network.parameters()])
 
 
@@ -57,7 +57,7 @@ def one_of_two(rank, runs, data, folder):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     for run in runs:
-        found = losses(run, data, Share(rank, 2), DistributedDataParallel)
+        found = losses(run, data, World(rank, 2), DistributedDataParallel)
         torch.save(found, f"{folder}/{run.method}-{rank}.pt")
     dist.destroy_process_group()
 
@@ -67,7 +67,7 @@ def test_two_processes_have_the_losses_of_one(tiny, digits_data, tmp_path):
     runs = [exact(tiny, method) for method in METHODS] + [exact(mean, method) for method in DIVIDED_BY_BATCH]
     multiprocessing.spawn(one_of_two, (runs, digits_data, str(tmp_path)), nprocs=2)
     for run in runs:
-        expected, weights = losses(run, digits_data, Share(), lambda network: network)
+        expected, weights = losses(run, digits_data, World(), lambda network: network)
         for rank in (0, 1):
             found, theirs = torch.load(tmp_path / f"{run.method}-{rank}.pt", weights_only=True)
             np.testing.assert_allclose(found, expected, atol=1e-9, rtol=0, err_msg=run.method)
@@ -81,10 +81,10 @@ def one_of_two_with_batch_norm(rank, runs, data, folder):
     for run in runs:
         method = build.build_method(run, len(data.train))
         state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method)
-        loader = replace(build.build_loader(run, data, build_data.build_split(run, data)), share=Share(rank, 2))
+        loader = replace(build.build_loader(run, data, build_data.build_split(run, data)), world=World(rank, 2))
         model = DistributedDataParallel(state.network).train()
         for _ in range(3):
-            advance(method, model, state, loader(state.step), torch.autograd.backward)
+            training_step(method, model, state, loader(state.step), torch.autograd.backward)
         torch.save(state.state_dict(), f"{folder}/{run.method}-{rank}.pt")
     dist.destroy_process_group()
 
@@ -146,10 +146,10 @@ def test_two_processes_that_were_stopped_end_bit_for_bit_as_two_that_were_not(ti
 
 def test_a_sum_is_taken_up_by_as_many_processes_or_by_another_number():
     parts = torch.tensor([1.0, 2.0, 4.0])
-    assert [Share(rank, 3).take(parts).item() for rank in range(3)] == [1, 2, 4]
-    assert [Share(rank, 2).take(parts).item() for rank in range(2)] == [3.5, 3.5]
-    assert Share().take(parts).item() == 7
-    assert Share().take(torch.tensor([0.1])).item() == torch.tensor(0.1).item()
+    assert [World(rank, 3).local_sum(parts).item() for rank in range(3)] == [1, 2, 4]
+    assert [World(rank, 2).local_sum(parts).item() for rank in range(2)] == [3.5, 3.5]
+    assert World().local_sum(parts).item() == 7
+    assert World().local_sum(torch.tensor([0.1])).item() == torch.tensor(0.1).item()
 
 
 def test_torchrun_starts_the_processes_too(tiny, tmp_path):

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from surelabel.cli.fit_help import fit_help
-from surelabel.cli.fit_recipe import chosen_recipe, from_run, number_of, refuse_beside, refuse_together
-from surelabel.config.ignored import METHOD_KEYS, unused
+from surelabel.cli.fit_recipe import check_beside, check_together, chosen_recipe, from_run, number_of
+from surelabel.config.ignored import METHOD_KEYS, ignored_settings
 from surelabel.config.recipes import NAMED_DATA, RELEASED, SIZES, finetune, parse, recipe
-from surelabel.config.run import MACHINE, MORE_STEPS, Run
+from surelabel.config.run import MACHINE, MORE_STEPS, RunConfig
 from surelabel.config.settings import (
     CONFIG,
     check_key,
@@ -25,7 +25,7 @@ from surelabel.config.settings import (
     with_settings,
     wrong_type,
 )
-from surelabel.utils.errors import UserError, closest
+from surelabel.utils.errors import UserError, suggestion
 
 FINETUNE = """usage: surelabel finetune RUN [--SETTING VALUE ...]
 
@@ -57,7 +57,7 @@ FAMILY = ("paws", "optimizer", "teacher", "average", "head", "views", "batch", "
 class Options:
     """What to run, and whether to go on with what its folder holds."""
 
-    run: Run
+    run: RunConfig
     resume: bool
     minutes: float | None = None
     folds: int | None = None
@@ -72,12 +72,12 @@ def read_options(arguments: list[str]) -> Options | None:
     extra = {key: given.pop(key) for key in EXTRA if key in given}
     for key, value in given.items():
         check_key(key, value)
-    refuse_together(given, extra)
+    check_together(given, extra)
     if "from" in extra:
         given, extra = from_run(given, extra)
     options = _resumed(given, extra) if extra.get("resume", "auto") != "auto" else _begun(_run(given, extra), extra)
     options = replace(options, minutes=number_of(extra, "minutes", 0.01), folds=number_of(extra, "cv", 2))
-    refuse_beside(options.run, extra)
+    check_beside(options.run, extra)
     if "print_config" in extra:
         print(to_yaml(options.run), end="")
         return None
@@ -90,7 +90,7 @@ def _with_data(arguments: list[str]) -> list[str]:
         return arguments
     data, *rest = arguments
     if not Path(data).exists() and data not in NAMED_DATA:
-        raise UserError(f"there is no file or folder {data!r}, nor a data set so named.{closest(data, NAMED_DATA)}")
+        raise UserError(f"there is no file or folder {data!r}, nor a data set so named.{suggestion(data, NAMED_DATA)}")
     return ["--data", data, *rest]
 
 
@@ -113,7 +113,7 @@ def finetune_options(arguments: list[str]) -> Options | None:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"cannot read {Path(folder) / 'split.json'}: {error!r}") from error
     run = parsed(finetune(base, folder, labelled), given)
-    _refuse_unused(run, given)
+    _check_used(run, given)
     return Options(run, resume=False)
 
 
@@ -148,13 +148,13 @@ def _check_option(key: str) -> None:
     check_key(key)
 
 
-def _run(given: dict[str, str], extra: dict[str, str]) -> Run:
+def _run(given: dict[str, str], extra: dict[str, str]) -> RunConfig:
     """The recipe, changed by the file, changed by the command line."""
     from_file: dict[str, Any] = read_yaml(extra["config"]) if "config" in extra else {}
     if "method" in from_file and given.get("method", from_file["method"]) != from_file["method"]:
         # The file's constants are those of its own method, and would turn another into it.
         from_file = {key: value for key, value in from_file.items() if key not in (*METHOD_KEYS, "out")}
-        if Run(given["method"]).by_neighbours != Run(from_file["method"]).by_neighbours:
+        if RunConfig(given["method"]).uses_neighbours != RunConfig(from_file["method"]).uses_neighbours:
             from_file = {key: value for key, value in from_file.items() if key.partition(".")[0] not in FAMILY}
     chosen: dict[str, Any] = {}
     if "recipe" in extra:
@@ -166,25 +166,25 @@ def _run(given: dict[str, str], extra: dict[str, str]) -> Run:
         asked = OWN_DATA | asked
     choice: dict[str, Any] = {key: asked[key] for key in ("method", "data", "labels") if key in asked}
     if "size" in extra and extra["size"] not in SIZES:
-        raise UserError(f"there is no size {extra['size']!r}.{closest(extra['size'], SIZES)}")
+        raise UserError(f"there is no size {extra['size']!r}.{suggestion(extra['size'], SIZES)}")
     chosen_run = chosen_recipe(choice, asked, extra)
     if asked.get("fidelity") == "released":
         chosen_run = with_settings(chosen_run, RELEASED)
     run = parsed(with_settings(chosen_run, from_file), given)
-    _refuse_unused(run, given)
+    _check_used(run, given)
     return run
 
 
-def _refuse_unused(run: Run, given: dict[str, str]) -> None:
+def _check_used(run: RunConfig, given: dict[str, str]) -> None:
     """A setting that the method never reads must not look as if it did something."""
     for key in given:
         if key == "label_column" and not run.tabular:
             raise UserError(f"--label-column is of tables, .csv or .parquet files, and {run.data} is none")
-        if key in unused(run):
+        if key in ignored_settings(run):
             raise UserError(f"--{key} has no effect on this run ({run.method}): leave it out")
 
 
-def parsed(run: Run, given: dict[str, str]) -> Run:
+def parsed(run: RunConfig, given: dict[str, str]) -> RunConfig:
     """The run with settings replaced that are given as text, each checked for its type."""
     from jsonargparse import ArgumentError
 
@@ -196,7 +196,7 @@ def parsed(run: Run, given: dict[str, str]) -> Run:
         raise wrong_type(error, dict(given)) from None
 
 
-def _begun(run: Run, extra: dict[str, str]) -> Options:
+def _begun(run: RunConfig, extra: dict[str, str]) -> Options:
     """A new run; or, with --resume auto, the same one again if its folder is there."""
     return Options(run, resume="resume" in extra and (run.folder / CONFIG).is_file())
 

@@ -4,7 +4,7 @@ import dataclasses
 from argparse import Action
 from collections.abc import Mapping
 
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.config.settings import flatten, parser
 
 USAGE = "surelabel fit [DATA] [--OPTION VALUE ...]"
@@ -21,7 +21,7 @@ below change it. The defaults below are those of `surelabel fit` alone, FixMatch
 get bam-uda and all labels. `surelabel fit YOUR OPTIONS --print-config` shows what a run would have."""
 
 
-def fit_help(run: Run, extra: Mapping[str, str]) -> str:
+def fit_help(run: RunConfig, extra: Mapping[str, str]) -> str:
     """The page: the settings of this run, and `extra`, options that are none."""
     from jsonargparse import DefaultHelpFormatter
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.config.settings import CONFIG
 from surelabel.data.naming import called
 from surelabel.data.source import UNLABELLED, DataSet, Images, Source
@@ -33,19 +33,19 @@ PREDICTIONS, PAGE = "predictions.csv", "report.html"
 MOST_COMPARED = 20_000  # test pictures and labelled ones
 
 
-def conclude(path: Path, folds: int | None = None, console: Console | None = None) -> None:
+def write_fit_outputs(path: Path, folds: int | None = None, console: Console | None = None) -> None:
     """Predict every unlabelled sample, estimate the accuracy, say what to doubt, and write the page."""
     console = console or Console()
     folder = RunFolder(path)
     data = data_of(folder)
     unlabelled = np.flatnonzero(data.train.labels == UNLABELLED)
     if len(unlabelled):
-        prediction = predict(load_network(folder), data.train, unlabelled, folder.run().evaluation.batch)
+        prediction = predict(load_network(folder), data.train, unlabelled, folder.config.evaluation.batch)
         write_predictions(path / PREDICTIONS, prediction, called(data.train, unlabelled), data.classes)
         console.print(f"{len(unlabelled):,} predictions in {path / PREDICTIONS}", **PLAIN)
     else:
         console.print("No predictions: every sample has a label. surelabel predict takes new ones", **PLAIN)
-    for note in doubts(data, folder):
+    for note in data_warnings(data, folder):
         console.print(note, **PLAIN)
     console.print(_estimated(folder, data, folds, console), **PLAIN)
     _write_page(path, console)
@@ -55,21 +55,21 @@ def _estimated(folder: RunFolder, data: DataSet, folds: int | None, console: Con
     """How accurate it is, as far as that can be told, in words; they are kept for the page."""
     features = features_of(data.train)
     if folds is not None:
-        found, of = estimate.by_training_again(folder, folds, partial(_part, console=console)), "the run itself"
+        found, of = estimate.retrain(folder, folds, partial(_part, console=console)), "the run itself"
     elif data.test is None and features is not None:
-        found = estimate.on_features(features, folder.labelled(), folder.run().seed)
+        found = estimate.linear_probe(features, folder.labelled(), folder.config.seed)
         of = "a linear classifier on the same features"
     elif data.test is None:
         return f"How accurate is it? surelabel fit --resume {folder.path} --cv 5 trains five times more to tell"
     else:
         return f"Figures on the {len(data.test)} test samples are in {folder.path / 'result.json'}"
-    words = in_words(found, of)
+    words = format_estimate(found, of)
     with atomic_write(folder.path / ESTIMATE) as file:
         json.dump(asdict(found) | {"words": words}, file, indent=1)
     return words
 
 
-def in_words(found: Estimate, of: str) -> str:
+def format_estimate(found: Estimate, of: str) -> str:
     """'Right for about 83 % of new samples (95 % interval 74 to 90), by cross-validation of ... over the 60 labels'."""
     low, high = found.interval
     sure = "" if found.ece is None else f", calibration error (ECE) {found.ece:.3f}"
@@ -79,14 +79,14 @@ def in_words(found: Estimate, of: str) -> str:
     )
 
 
-def doubts(data: DataSet, folder: RunFolder) -> list[str]:
+def data_warnings(data: DataSet, folder: RunFolder) -> list[str]:
     """What should make one doubt: pictures that no label seems to be like, and test pictures that are in training."""
     notes = []
     labelled = folder.labelled()
     features = features_of(data.train)
     if features is not None:
-        share = estimate.strange_share(features, labelled)
-        if share > estimate.STRANGE_SHARE:
+        share = estimate.ood_fraction(features, labelled)
+        if share > estimate.MOST_OOD:
             notes.append(
                 f"Warning: {share:.0%} of the unlabelled pictures are unlike any labelled one. The pool may hold kinds "
                 "of things that no label names; those will be given one of the known classes all the same"
@@ -108,7 +108,7 @@ def _batches(source: Source, index: NDArray[np.int64], batch: int = 256) -> Iter
     return (pictures_of(source, index[start : start + batch]) for start in range(0, len(index), batch))
 
 
-def _part(run: Run, console: Console) -> RunFolder:
+def _part(run: RunConfig, console: Console) -> RunFolder:
     """Train without one part of the labels, or go on with that where it was begun; only the part is named."""
     begun = (run.folder / CONFIG).is_file()
     console.print(f"Cross-validation: {'going on with' if begun else 'training without'} part {run.holdout}", **PLAIN)

@@ -5,26 +5,26 @@ from pathlib import Path
 from typing import Any
 
 from surelabel.config.recipes import NAMED_DATA, SIZES, pictures, recipe
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.config.settings import CONFIG, read_run
-from surelabel.data.probe import suits_pretrained
+from surelabel.data.probe import looks_photographic
 from surelabel.utils.errors import UserError
 
 
-def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str, str]) -> Run:
+def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str, str]) -> RunConfig:
     """The recipe for these; for pictures that suit it one with a pretrained network, unless another is asked for."""
     data = choice.get("data", "phc")
     if asked.get("network.trunk", "none") != "none":
         if "size" in extra:
             raise UserError("--size chooses the size of a network, and network.trunk is one: leave --size out")
-        return pictures(**({"method": Run.method, "data": data, "labels": Run.labels} | choice))
+        return pictures(**({"method": RunConfig.method, "data": data, "labels": RunConfig.labels} | choice))
     free = data not in NAMED_DATA and "size" not in extra and not {"network.name", "network.trunk"} & set(asked)
-    if free and Path(data).is_dir() and not Run(choice["method"]).by_neighbours and suits_pretrained(data):
+    if free and Path(data).is_dir() and not RunConfig(choice["method"]).uses_neighbours and looks_photographic(data):
         return pictures(**choice)
     return recipe(**choice, size=extra.get("size", SIZES[0]))
 
 
-def refuse_together(given: dict[str, str], extra: dict[str, str]) -> None:
+def check_together(given: dict[str, str], extra: dict[str, str]) -> None:
     """What the options that are not settings cannot be together with."""
     rules = [
         ("minutes", given, ("steps",)),
@@ -36,11 +36,11 @@ def refuse_together(given: dict[str, str], extra: dict[str, str]) -> None:
         for other in others:
             if key in extra and other in where:
                 raise UserError(f"--{key} and --{other} do not go together: leave one out")
-    if "from" in extra and not Run(labels=given.get("labels", "")).label_files:
+    if "from" in extra and not RunConfig(labels=given.get("labels", "")).label_files:
         raise UserError("--from RUN trains again with more labels: name a .csv file that has them by --labels")
 
 
-def refuse_beside(run: Run, extra: dict[str, str]) -> None:
+def check_beside(run: RunConfig, extra: dict[str, str]) -> None:
     """The same, of settings that a file or an earlier run may have brought."""
     for key in ("minutes", "cv"):
         if key in extra and run.processes > 1:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from surelabel import __version__
-from surelabel.utils.errors import UserError, closest
+from surelabel.utils.errors import UserError, suggestion
 
 if TYPE_CHECKING:
     from surelabel.cli.fit import Options
@@ -40,7 +40,7 @@ def _dispatch(arguments: list[str]) -> int:
         print(f"surelabel {__version__}")
         return 0
     if name not in COMMANDS:
-        raise UserError(f"there is no command {name!r}.{closest(name, COMMANDS)}")
+        raise UserError(f"there is no command {name!r}.{suggestion(name, COMMANDS)}")
     return COMMANDS[name][0](rest)
 
 
@@ -71,20 +71,20 @@ def _run(options: "Options | None", labels_of: str | None = None) -> int:
         return 0
     from surelabel.config.recipes import NAMED_DATA
     from surelabel.training.fit import fit
-    from surelabel.utils.distributed import is_first, leave
+    from surelabel.utils.distributed import is_rank_zero, shut_down
     from surelabel.utils.signals import Stopped
 
     folder = options.run.folder
     try:
         fit(options.run, options.resume, labels_of=labels_of, minutes=options.minutes)
-        first = is_first()
-        leave()
+        first = is_rank_zero()
+        shut_down()
         if first and (options.run.data not in NAMED_DATA or options.folds):
-            from surelabel.cli.fit_outputs import conclude
+            from surelabel.cli.fit_outputs import write_fit_outputs
 
-            conclude(folder, options.folds)
+            write_fit_outputs(folder, options.folds)
     except Stopped as stopped:
-        if is_first():
+        if is_rank_zero():
             again = f" --cv {options.folds}" if options.folds else ""
             print(f"Stopped by {stopped} and saved. Go on with: surelabel fit --resume {folder}{again}")
         return stopped.exit_code
@@ -114,7 +114,7 @@ def _evaluate(arguments: list[str]) -> int:
 
     from surelabel.inference.held_out import evaluate_on
     from surelabel.inference.trained_run import bound_of_run, evaluate_run
-    from surelabel.training.display import PLAIN, show_bound, show_result, skipped_in_words
+    from surelabel.training.display import PLAIN, describe_skipped, show_bound, show_result
 
     console = Console()
     if options.data is None:
@@ -122,7 +122,7 @@ def _evaluate(arguments: list[str]) -> int:
     else:
         result, skipped = evaluate_on(options.folder, options.data, options.data_dir)
         if skipped:
-            console.print(skipped_in_words(skipped), **PLAIN)
+            console.print(describe_skipped(skipped), **PLAIN)
         show_result(console, result, of=f"labelled samples of {options.data}")
     if options.bound:
         show_bound(console, asdict(bound_of_run(options.folder, options.s2, options.delta)))
@@ -144,13 +144,13 @@ def _predict(arguments: list[str]) -> int:
     ], arguments)  # fmt: skip
     coverage = _coverage(options)
     from surelabel.inference.predict import predict_to_csv
-    from surelabel.training.display import skipped_in_words
+    from surelabel.training.display import describe_skipped
 
     calibration = None if options.calibrate is None else _calibrated(options, coverage)
     rows, skipped = predict_to_csv(options.folder, options.data, options.data_dir, Path(options.out), calibration)
     print(f"{rows} predictions in {options.out}")
     if skipped:
-        print(skipped_in_words(skipped))
+        print(describe_skipped(skipped))
     return 0
 
 
@@ -164,11 +164,11 @@ def _calibrated(options: argparse.Namespace, coverage: float) -> "Calibration":
     from rich.console import Console
 
     from surelabel.inference.held_out import calibrate_run
-    from surelabel.training.display import show_calibration, skipped_in_words
+    from surelabel.training.display import describe_skipped, show_calibration
 
     calibration, report = calibrate_run(options.folder, options.calibrate, coverage, options.data_dir, options.data)
     if report.skipped:
-        print(f"Of the held-out samples, {skipped_in_words(report.skipped)}")
+        print(f"Of the held-out samples, {describe_skipped(report.skipped)}")
     show_calibration(Console(), asdict(report))
     return calibration
 

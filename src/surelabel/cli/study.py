@@ -107,15 +107,15 @@ def run_study(study: Study, options: argparse.Namespace, place: Place) -> int:
     cells = chosen(study.cells(options.scale), options)
     jobs = jobs_of(cells, options.seeds)
     by_key = {job_key(job): job for job in jobs}
-    told: set[str] = set()
+    non_defaults: set[str] = set()
     if not options.tables:
-        code = _share_out(jobs, by_key, place, options.workers, told)
+        code = _share_out(jobs, by_key, place, options.workers, non_defaults)
         if code:
             return code
-    return _write(study, cells, options, by_key, place, told)
+    return _write(study, cells, options, by_key, place, non_defaults)
 
 
-def _share_out(jobs: Sequence[Job], by_key: dict[str, Job], place: Place, workers: int, told: set[str]) -> int:
+def _share_out(jobs: Sequence[Job], by_key: dict[str, Job], place: Place, workers: int, non_defaults: set[str]) -> int:
     """Let the missing runs wait, and work on them; 0 where nothing was left to stop.
 
     `told` gets the runs of which it is told that their fine-tuning is left to others.
@@ -129,7 +129,7 @@ def _share_out(jobs: Sequence[Job], by_key: dict[str, Job], place: Place, worker
     if not missing:
         return 0
     others = left(queue, by_key, place)
-    told.update(others)
+    non_defaults.update(others)
     for words in others.values():
         say(words)
     _check_needs([job for job in missing if not job.before or job_key(job.before) not in others], place)
@@ -211,7 +211,7 @@ def _write(
     options: argparse.Namespace,
     by_key: dict[str, Job],
     place: Place,
-    told: set[str],
+    non_defaults: set[str],
 ) -> int:
     """Results that other machines made are written here too, then the tables."""
     from surelabel.studies import charts as figures
@@ -240,7 +240,7 @@ def _write(
     for key, error in errors.items():
         say(f"Failed: {by_key[key].name}: {error}")
     for base, words in others.items():
-        if base not in told:
+        if base not in non_defaults:
             say(words)
     say(f"{state} In {', '.join(map(str, written))}".strip())
     return 1 if errors or others else 0

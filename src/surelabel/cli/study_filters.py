@@ -6,9 +6,9 @@ from dataclasses import asdict, replace
 from hashlib import blake2b
 from typing import Any
 
-from surelabel.config.ignored import unused
+from surelabel.config.ignored import ignored_settings
 from surelabel.config.recipes import RELEASED
-from surelabel.config.run import OF_THE_MACHINE, Run
+from surelabel.config.run import OF_THE_MACHINE, RunConfig
 from surelabel.config.settings import flatten
 from surelabel.config.validate import validate
 from surelabel.studies.plan import Cell, Job, changed
@@ -28,23 +28,23 @@ def chosen(cells: list[Cell], options: argparse.Namespace) -> list[Cell]:
         return kept
     runs = [job.run for cell in kept for _, job in cell.choices]
     settings = _settings(options.set, runs[0])
-    _refuse_varied(settings, runs)
+    _check_constant(settings, runs)
     if settings.get("fidelity") == "released":
-        _refuse_varied(RELEASED, runs, "fidelity")
+        _check_constant(RELEASED, runs, "fidelity")
     made = [
         replace(cell, choices=tuple((name, _changed(job, settings)) for name, job in cell.choices)) for cell in kept
     ]
-    _refuse_unread(settings, [job.run for cell in made for _, job in cell.choices])
+    _check_all_read(settings, [job.run for cell in made for _, job in cell.choices])
     return made
 
 
 def _changed(job: Job, settings: Mapping[str, Any]) -> Job:
-    if settings.get("fidelity") == "released" and "fidelity" not in unused(job.run):
+    if settings.get("fidelity") == "released" and "fidelity" not in ignored_settings(job.run):
         settings = RELEASED | dict(settings)  # as `surelabel fit --fidelity released` does
     return replace(job, run=validate(changed(job.run, settings)))
 
 
-def _settings(given: Sequence[str], run: Run) -> dict[str, Any]:
+def _settings(given: Sequence[str], run: RunConfig) -> dict[str, Any]:
     """KEY=VALUE pairs, each of its type, and checked on one of the runs that it is for."""
     from surelabel.cli.fit import EXTRA, parsed, split
 
@@ -68,7 +68,7 @@ def _settings(given: Sequence[str], run: Run) -> dict[str, Any]:
     return {key: typed[key] for key in asked}
 
 
-def _refuse_varied(settings: Mapping[str, Any], runs: Sequence[Run], asked: str | None = None) -> None:
+def _check_constant(settings: Mapping[str, Any], runs: Sequence[RunConfig], asked: str | None = None) -> None:
     """What a study compares cannot be the same in all its runs; `asked` for, that is what brings these settings."""
     flat = [flatten(asdict(run)) for run in runs]
     for key in settings:
@@ -81,9 +81,9 @@ def _refuse_varied(settings: Mapping[str, Any], runs: Sequence[Run], asked: str 
             raise UserError(f"--set {asked or key}: this study compares {', '.join(sorted(map(str, varied)))} of {of}")
 
 
-def _refuse_unread(settings: Mapping[str, Any], runs: Sequence[Run]) -> None:
+def _check_all_read(settings: Mapping[str, Any], runs: Sequence[RunConfig]) -> None:
     """What no run reads makes no other runs: the old ones must not be shown under a new heading."""
-    idle = set(settings).intersection(*map(unused, runs))
+    idle = set(settings).intersection(*map(ignored_settings, runs))
     if idle:
         raise UserError(f"--set {min(idle)} has no effect on any run of this study: leave it out")
 

@@ -9,7 +9,7 @@ from surelabel.cli.study_filters import IDENTITY
 from surelabel.studies import records as results
 from surelabel.studies import run_time as estimate
 from surelabel.studies.catalogue import STUDIES
-from surelabel.studies.plan import SCALES, Job, different, folder_name, job_key, jobs_of, key_of, settings_of
+from surelabel.studies.plan import SCALES, Job, diff, folder_name, job_key, jobs_of, key_of, settings_of
 from surelabel.studies.worker import say
 from surelabel.utils.errors import UserError
 
@@ -17,7 +17,7 @@ from surelabel.utils.errors import UserError
 def nearest(settings: Mapping[str, Any], jobs: Iterable[Job]) -> str:
     """In what these settings differ from those of the most similar job, with the same method and data."""
     alike = [job for job in jobs if all(str(getattr(job.run, key)) == str(settings.get(key)) for key in IDENTITY)]
-    apart = sorted((different({**settings, "seed": 0}, settings_of(job)) for job in alike), key=len)
+    apart = sorted((diff({**settings, "seed": 0}, settings_of(job)) for job in alike), key=len)
     return f"the nearest differs in {', '.join(apart[0])}" if apart else "nor is any with its method and data"
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from surelabel.cli.arguments import positive
 from surelabel.cli.fit import parsed, read_options, split
-from surelabel.cli.sweep_space import Space, read_space, refuse_unused
-from surelabel.config.run import Run
+from surelabel.cli.sweep_space import Space, check_used, read_space
+from surelabel.config.run import RunConfig
 from surelabel.config.settings import read_yaml
 from surelabel.studies.plan import Job, key_of, settings_of
 from surelabel.studies.queue import LOST_AFTER
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     asked = read_options([f"--{key}={value}" for key, value in given.items()])
     if asked is None:
         return 0
-    refuse_unused(asked.run, spaces)
+    check_used(asked.run, spaces)
     from surelabel.utils.signals import Stopped
 
     try:
@@ -85,9 +85,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser  # fmt: skip
 
 
-def sweep(run: Run, spaces: list[Space], options: argparse.Namespace) -> "optuna.Study":
+def sweep(run: RunConfig, spaces: list[Space], options: argparse.Namespace) -> "optuna.Study":
     """Try until there are as many trials as asked for, those of other workers and of earlier calls included."""
-    _refuse_untested(run)
+    _check_has_test(run)
     folder = Path(options.folder)
     url = options.storage or f"sqlite:///{(folder / 'sweep.sqlite3').resolve()}"
     storage = open_storage(url, LOST_AFTER // 6, LOST_AFTER)
@@ -97,7 +97,7 @@ def sweep(run: Run, spaces: list[Space], options: argparse.Namespace) -> "optuna
         storage=storage, study_name=options.name, load_if_exists=True, direction=OBJECTIVES[options.objective],
         pruner=_pruner(options.pruner), sampler=_sampler(options.sampler),
     )  # fmt: skip
-    _refuse_another(study, run, spaces, options)
+    _check_same(study, run, spaces, options)
     print(f"Objective: {options.objective} {where(run)}")
 
     def stop_when_done(study: optuna.Study, _: optuna.trial.FrozenTrial) -> None:
@@ -122,7 +122,7 @@ def _tried(study: "optuna.Study") -> int:
     )
 
 
-def _refuse_another(study: "optuna.Study", run: Run, spaces: list[Space], options: argparse.Namespace) -> None:
+def _check_same(study: "optuna.Study", run: RunConfig, spaces: list[Space], options: argparse.Namespace) -> None:
     """A sweep goes on only with what it began with: results of other runs would mislead it."""
     asked = {
         "run": key_of(settings_of(Job(run))) + f" {run.seed}",
@@ -134,7 +134,7 @@ def _refuse_another(study: "optuna.Study", run: Run, spaces: list[Space], option
     study.set_user_attr("asked", asked)
 
 
-def _refuse_untested(run: Run) -> None:
+def _check_has_test(run: RunConfig) -> None:
     """Without a test set there is nothing to tune by but labels that are held back."""
     if run.holdout is None:
         from surelabel.training import build_data
@@ -144,7 +144,7 @@ def _refuse_untested(run: Run) -> None:
             raise UserError(f"{run.data} has no test set to tune on: leave --holdout none out")
 
 
-def where(run: Run) -> str:
+def where(run: RunConfig) -> str:
     """On what the objective is computed, in words."""
     if run.holdout:
         return f"on {run.holdout} of the labelled samples, held back from training; not on the test set"
@@ -152,7 +152,7 @@ def where(run: Run) -> str:
 
 
 def _objective(
-    trial: "optuna.Trial", run: Run, spaces: list[Space], options: argparse.Namespace, folder: Path
+    trial: "optuna.Trial", run: RunConfig, spaces: list[Space], options: argparse.Namespace, folder: Path
 ) -> float:
     import optuna
     from rich.console import Console
@@ -201,7 +201,7 @@ def _in_words(params: Mapping[str, Any]) -> str:
     )
 
 
-def _conclude(study: "optuna.Study", objective: str, run: Run) -> None:
+def _conclude(study: "optuna.Study", objective: str, run: RunConfig) -> None:
     import optuna
 
     done = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))

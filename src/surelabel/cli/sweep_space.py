@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from surelabel.cli.fit import parsed
-from surelabel.config.ignored import unused
-from surelabel.config.run import Run
+from surelabel.config.ignored import ignored_settings
+from surelabel.config.run import RunConfig
 from surelabel.config.settings import check_key, keys
 from surelabel.utils.errors import UserError
 
@@ -32,12 +32,12 @@ class Space:
     @property
     def ends(self) -> tuple[str, ...]:
         """Its named values, or its least and its greatest."""
-        return self.choices or tuple(str(int(end) if _whole(self.key) else end) for end in (self.low, self.high))
+        return self.choices or tuple(str(int(end) if _absolute(self.key) else end) for end in (self.low, self.high))
 
     def suggest(self, trial: "optuna.Trial") -> Any:
         if self.choices:
             return trial.suggest_categorical(self.key, self.choices)
-        if _whole(self.key):
+        if _absolute(self.key):
             return trial.suggest_int(self.key, int(self.low), int(self.high), log=self.log)
         return trial.suggest_float(self.key, self.low, self.high, log=self.log)
 
@@ -60,7 +60,7 @@ def read_space(text: str) -> Space:
                 raise UserError(f"--space {text}: LOW must be below HIGH, and above zero with log")
             if not {int, float} & set(_kinds(key)):
                 raise UserError(f"--space {text}: {key} is no number; name its values as A,B,C")
-            if _whole(key) and not (low.is_integer() and high.is_integer()):
+            if _absolute(key) and not (low.is_integer() and high.is_integer()):
                 raise UserError(f"--space {text}: {key} is a whole number, and so must LOW and HIGH be")
             return Space(key, low, high, bool(bounds[1]))
     except ValueError:
@@ -75,17 +75,17 @@ def _kinds(key: str) -> tuple[Any, ...]:
     return get_args(hint) or (hint,)
 
 
-def _whole(key: str) -> bool:
+def _absolute(key: str) -> bool:
     return int in _kinds(key) and float not in _kinds(key)
 
 
-def refuse_unused(run: Run, spaces: Sequence[Space]) -> None:
+def check_used(run: RunConfig, spaces: Sequence[Space]) -> None:
     """A setting that the run never reads, whatever is tried of the others, must not look as if it were tuned."""
-    idle = {space.key for space in spaces} & unused(run)
+    idle = {space.key for space in spaces} & ignored_settings(run)
     for space in spaces if idle else ():
         for value in () if space.key in idle else space.ends:  # what is not read decides nothing
             try:
-                idle &= unused(parsed(run, {space.key: value}))
+                idle &= ignored_settings(parsed(run, {space.key: value}))
             except UserError:  # no run by itself, but maybe one beside what else is tried: better tuned than refused
                 return
     if idle:

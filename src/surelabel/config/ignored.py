@@ -1,7 +1,7 @@
 """Which settings a run never reads: setting them would be in vain, and tells no two runs apart."""
 
 from surelabel.config.recipes import NAMED_DATA
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.config.settings import keys
 
 # Of a selection by uncertainty alone.
@@ -10,25 +10,25 @@ OF_UNCERTAINTY = ("quantile", "start", "warmup", "window", "statistic", "inclusi
 METHOD_KEYS = ("selection.threshold", "selection.quantile", "target.temperature", "weight", "forward", "weak_norm")
 
 
-def unused(run: Run) -> set[str]:
+def ignored_settings(run: RunConfig) -> set[str]:
     """The settings that this run's method never reads; a name that ends with a dot means all below it."""
     rules = [
-        (not run.by_neighbours, {"paws."}),
+        (not run.uses_neighbours, {"paws."}),
         (
-            run.by_neighbours,
+            run.uses_neighbours,
             {*METHOD_KEYS, "batch.", "views.", "selection.", "target.twice", "head.lr", "head.sampling"},
         ),
-        (run.by_neighbours, {"fidelity"}),  # there is no released code
-        (run.by_neighbours and not run.paws.smalls, {"paws.small", "paws.small_least", "paws.small_size"}),
-        (run.by_neighbours and run.paws.view == "periodic", {"paws.large"}),
+        (run.uses_neighbours, {"fidelity"}),  # there is no released code
+        (run.uses_neighbours and not run.paws.smalls, {"paws.small", "paws.small_least", "paws.small_size"}),
+        (run.uses_neighbours and run.paws.view == "periodic", {"paws.large"}),
         (run.base == "supervised", {*METHOD_KEYS, "selection.sharpened", "batch.ratio", "views.weak", "views.strong"}),
         (run.base.endswith("pseudo-label"), {"views.strong"}),
         (run.forward == "joint" and run.teaches is None, {"weak_norm"}),  # a teacher's own pass is always a split one
-        (run.by_uncertainty, {"selection.threshold", "selection.sharpened"}),
-        (not run.by_uncertainty, {f"selection.{name}" for name in OF_UNCERTAINTY}),
+        (run.selects_by_uncertainty, {"selection.threshold", "selection.sharpened"}),
+        (not run.selects_by_uncertainty, {f"selection.{name}" for name in OF_UNCERTAINTY}),
         (not run.bayesian, {"head.", "target.twice"}),
         (run.teaches is None, {"teacher."}),
-        (run.teaches is None and run.by_neighbours, {"average."}),
+        (run.teaches is None and run.uses_neighbours, {"average."}),
         (run.teaches is not None, {"average.decay", "average.warm", "forward"}),
         (run.teaches == "ema", {"teacher.onset"}),
         (run.teaches == "ema" and run.teacher.schedule == "cosine", {"teacher.warmup"}),
@@ -45,15 +45,15 @@ def unused(run: Run) -> set[str]:
         ("noise" not in _views(run), {"table.noise"}),
         ("corrupt" not in _views(run), {"table.corruption"}),
     ]
-    unused = {key for holds, keys in rules if holds for key in keys}
-    if run.by_neighbours:
-        unused -= {"target.temperature"}  # a method's own value that PAWS has too
+    ignored = {key for holds, keys in rules if holds for key in keys}
+    if run.uses_neighbours:
+        ignored -= {"target.temperature"}  # a method's own value that PAWS has too
     return {
-        key for key, _ in keys() if key in unused or any(part[-1] == "." and key.startswith(part) for part in unused)
+        key for key, _ in keys() if key in ignored or any(part[-1] == "." and key.startswith(part) for part in ignored)
     }
 
 
-def _views(run: Run) -> set[str]:
+def _views(run: RunConfig) -> set[str]:
     """The views that the run's method asks for."""
     read: set[str] = {run.views.labelled}
     if run.base != "supervised":

@@ -19,12 +19,12 @@ from surelabel.config.run import (
     Network,
     Optimizer,
     Paws,
-    Run,
+    RunConfig,
     Selection,
     Teacher,
     Views,
 )
-from surelabel.utils.errors import UserError, closest
+from surelabel.utils.errors import UserError, suggestion
 
 SIZES = ("laptop", "paper")
 
@@ -68,37 +68,39 @@ def parse(name: str) -> tuple[str | None, str, int | str]:
     known: dict[str, tuple[str | None, str]] = {benchmark: (None, benchmark) for benchmark in BENCHMARKS}
     known |= {f"{method}-{benchmark}": (method, benchmark) for method in ALL_METHODS for benchmark in BENCHMARKS}
     if name not in known:
-        raise UserError(f"there is no recipe {name!r}.{closest(name, known)} `surelabel recipes` lists them all")
+        raise UserError(f"there is no recipe {name!r}.{suggestion(name, known)} `surelabel recipes` lists them all")
     method, benchmark = known[name]
     return method, *BENCHMARKS[benchmark]
 
 
-def recipe(method: str = "fixmatch", data: str = "phc", labels: int | str | None = None, size: str = "laptop") -> Run:
+def recipe(
+    method: str = "fixmatch", data: str = "phc", labels: int | str | None = None, size: str = "laptop"
+) -> RunConfig:
     """The run of a method on a data set, at one of the `SIZES`; with a tenth of the labels, or all those of a table."""
     if size not in SIZES:
-        raise UserError(f"there is no size {size!r}.{closest(size, SIZES)}")
-    by_neighbours = Run(method).by_neighbours
-    if data == "imagenet" and not by_neighbours:
+        raise UserError(f"there is no size {size!r}.{suggestion(size, SIZES)}")
+    uses_neighbours = RunConfig(method).uses_neighbours
+    if data == "imagenet" and not uses_neighbours:
         raise UserError(
             "ImageNet has a recipe for paws and its variants alone, as in the paper. For other methods name its "
             "folder: --data FOLDER"
         )
-    if Run(data=data).tabular:
+    if RunConfig(data=data).tabular:
         if size != "laptop":
             raise UserError("the paper has no tables: leave --size out")
         return table(method, data, "all" if labels is None else labels)
-    makers: dict[tuple[str, bool], Callable[[str, str, int | str], Run]] = {
+    makers: dict[tuple[str, bool], Callable[[str, str, int | str], RunConfig]] = {
         ("laptop", False): _laptop,
         ("paper", False): _paper,
         ("laptop", True): _laptop_paws,
         ("paper", True): _paper_paws,
     }
-    return makers[size, by_neighbours](method, data, "10%" if labels is None else labels)
+    return makers[size, uses_neighbours](method, data, "10%" if labels is None else labels)
 
 
-def table(method: str, data: str, labels: int | str = "all") -> Run:
+def table(method: str, data: str, labels: int | str = "all") -> RunConfig:
     """A small network on the rows of a table: seconds to a minute on a CPU."""
-    if Run(method).by_neighbours:
+    if RunConfig(method).uses_neighbours:
         raise UserError(f"{method} compares crops of images, and a table has none: choose another --method")
     return replace(
         _laptop(method, data, labels),
@@ -110,17 +112,17 @@ def table(method: str, data: str, labels: int | str = "all") -> Run:
     )
 
 
-def pictures(method: str, data: str, labels: int | str = "all") -> Run:
+def pictures(method: str, data: str, labels: int | str = "all") -> RunConfig:
     """Own pictures, seen by a network that was trained on ImageNet: its features are learnt from like a table."""
     run = table(method, data, labels)
     return replace(run, pixels=PHOTOGRAPH, network=replace(run.network, name="mlp-1-256", trunk="efficientnet-lite0"))
 
 
-def _paper(method: str, data: str, labels: int | str) -> Run:
+def _paper(method: str, data: str, labels: int | str) -> RunConfig:
     """Constants of the paper and of the methods' own authors; each step sees 64 labelled images."""
     # The released code's pass, and for a teacher, which cannot be part of it, the batch's own statistics: with
     # BatchNorm's slow momentum, the running ones are stale.
-    run = Run(method=method, data=data, labels=labels, batch=Batch(64, _ratio(method)), forward="joint")
+    run = RunConfig(method=method, data=data, labels=labels, batch=Batch(64, _ratio(method)), forward="joint")
     if run.teaches:
         run = replace(run, forward=None, weak_norm="batch-kept")
     run = replace(run, selection=Selection(quantile=_quantile(method, data)))
@@ -140,9 +142,9 @@ def _paper(method: str, data: str, labels: int | str) -> Run:
     return run
 
 
-def _laptop(method: str, data: str, labels: int | str) -> Run:
+def _laptop(method: str, data: str, labels: int | str) -> RunConfig:
     """A small network, minutes on two cores."""
-    run = Run(
+    run = RunConfig(
         method=method,
         data=data,
         labels=labels,
@@ -166,10 +168,10 @@ def _laptop(method: str, data: str, labels: int | str) -> Run:
     return run
 
 
-def _paper_paws(method: str, data: str, labels: int | str) -> Run:
+def _paper_paws(method: str, data: str, labels: int | str) -> RunConfig:
     """PAWS's own constants for CIFAR-10 and ImageNet, and the paper's for the averages; see docs/departures.md."""
     epoch = -(-POOLS.get(data, POOLS["cifar10"]) // (4096 if data == "imagenet" else Paws.unlabelled))
-    run = Run(
+    run = RunConfig(
         method=method,
         data=data,
         labels=labels,
@@ -215,7 +217,7 @@ def _paper_paws(method: str, data: str, labels: int | str) -> Run:
     return run
 
 
-def _laptop_paws(method: str, data: str, labels: int | str) -> Run:
+def _laptop_paws(method: str, data: str, labels: int | str) -> RunConfig:
     """PAWS on a small network: smaller batches, fewer small views, one view of each support image."""
     run = replace(
         _laptop(method, data, labels),
@@ -232,13 +234,13 @@ def _laptop_paws(method: str, data: str, labels: int | str) -> Run:
     return run
 
 
-def finetune(run: Run, folder: str, labelled: int) -> Run:
+def finetune(run: RunConfig, folder: str, labelled: int) -> RunConfig:
     """A linear head on a trained backbone, both taught by the labels: 50 passes over them, as PAWS does on ImageNet."""
     batch = min(64, max(2, labelled))
     views = run.views
-    if run.by_neighbours:
+    if run.uses_neighbours:
         views = _periodic() if run.paws.view == "periodic" else Views()
-    return Run(
+    return RunConfig(
         method="supervised",
         data=run.data,
         data_dir=run.data_dir,
@@ -284,12 +286,12 @@ def _family(data: str) -> str:
 
 
 def _ratio(method: str) -> int:
-    return 1 if Run(method).base.endswith("pseudo-label") else 7
+    return 1 if RunConfig(method).base.endswith("pseudo-label") else 7
 
 
 def _quantile(method: str, data: str) -> float | None:
     """The paper's Q, for the methods that select by uncertainty."""
-    return {"cifar100": 0.75, "phc": 0.9}.get(_family(data), 0.95) if Run(method).by_uncertainty else None
+    return {"cifar100": 0.75, "phc": 0.9}.get(_family(data), 0.95) if RunConfig(method).selects_by_uncertainty else None
 
 
 def _periodic() -> Views:

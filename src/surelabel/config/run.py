@@ -28,11 +28,11 @@ METHODS = (
     "bam-paws",
 )
 # What stands in the settings for a part that is given in Python (`own.py`).
-OWN = "own"
+CUSTOM = "custom"
 # Views of a table's rows; the others are of images.
 TABLE_VIEWS = ("noise", "corrupt")
 TABLE_FILES = (".csv", ".parquet")
-ViewName = Literal["none", "weak", "strong", "shift", "strong-shift", "periodic", "noise", "corrupt", "own"]
+ViewName = Literal["none", "weak", "strong", "shift", "strong-shift", "periodic", "noise", "corrupt", "custom"]
 
 # Any method may have one of these after a plus: an averaged network makes its pseudo-labels.
 TEACHERS = ("ema", "swa")
@@ -296,7 +296,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunConfig:
     """One training run.
 
     Args:
@@ -377,7 +377,7 @@ class Run:
         return self.devices * self.nodes
 
     @property
-    def by_neighbours(self) -> bool:
+    def uses_neighbours(self) -> bool:
         """Whether it is PAWS, which predicts by neighbours."""
         return self.base.endswith("paws")
 
@@ -387,7 +387,7 @@ class Run:
         return self.base.startswith("bam-")
 
     @property
-    def by_uncertainty(self) -> bool:
+    def selects_by_uncertainty(self) -> bool:
         """Whether pseudo-labels are selected by their deviation."""
         return self.bayesian and not self.base.endswith(("no-sigma", "paws"))
 

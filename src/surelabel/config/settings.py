@@ -8,19 +8,19 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.config.validate import validate
-from surelabel.utils.errors import UserError, closest
+from surelabel.utils.errors import UserError, suggestion
 from surelabel.utils.files import atomic_write
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
 
-Part = TypeVar("Part")
+Section = TypeVar("Section")
 CONFIG = "config.yaml"  # of a run folder
 
 
-def keys(kind: Any = Run, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def keys(kind: Any = RunConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every configuration key by its dotted name, with its type."""
     for name, hint in get_type_hints(kind).items():
         if dataclasses.is_dataclass(hint):
@@ -40,11 +40,11 @@ def check_key(key: str, value: Any = None) -> None:
     if key not in known:
         # The last part alone is a common slip: --lr for --optimizer.lr.
         inner = [name for name in known if name.endswith(f".{key}")]
-        hint = f" Did you mean {' or '.join(map(repr, inner))}?" if inner else closest(key, known)
+        hint = f" Did you mean {' or '.join(map(repr, inner))}?" if inner else suggestion(key, known)
         raise UserError(f"there is no setting named {key!r}.{hint}")
     choices = _choices(known[key])
     if choices and value is not None and value not in choices:
-        raise UserError(f"{key} cannot be {value!r}.{closest(str(value), choices)}")
+        raise UserError(f"{key} cannot be {value!r}.{suggestion(str(value), choices)}")
 
 
 def _choices(hint: Any) -> tuple[str, ...]:
@@ -58,22 +58,22 @@ def parser(prog: str = "surelabel fit", description: str | None = None) -> "Argu
     from jsonargparse import ArgumentParser
 
     made = ArgumentParser(prog=prog, description=description, exit_on_error=False)
-    made.add_class_arguments(Run, as_group=False)
+    made.add_class_arguments(RunConfig, as_group=False)
     for action in made._actions:
-        if dataclasses.is_dataclass(get_type_hints(Run).get(action.dest)):
+        if dataclasses.is_dataclass(get_type_hints(RunConfig).get(action.dest)):
             action.help = SUPPRESS  # a file for one part of the settings: more than anybody needs to see
     return made
 
 
-def from_namespace(namespace: "Namespace") -> Run:
+def from_namespace(namespace: "Namespace") -> RunConfig:
     """The run that a parser read."""
-    return validate(_made(Run, namespace.as_dict()))
+    return validate(_from_dict(RunConfig, namespace.as_dict()))
 
 
-def _made(kind: type[Part], values: dict[str, Any]) -> Part:
+def _from_dict(kind: type[Section], values: dict[str, Any]) -> Section:
     hints = get_type_hints(kind)
     parts = {
-        key: _made(hints[key], value) if dataclasses.is_dataclass(hints[key]) else value
+        key: _from_dict(hints[key], value) if dataclasses.is_dataclass(hints[key]) else value
         for key, value in values.items()
     }
     return kind(**parts)
@@ -108,27 +108,27 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     return settings
 
 
-def write_yaml(run: Run, path: str | Path) -> None:
+def write_yaml(run: RunConfig, path: str | Path) -> None:
     """The complete configuration."""
     with atomic_write(path) as file:
         file.write(to_yaml(run))
 
 
-def to_yaml(run: Run) -> str:
+def to_yaml(run: RunConfig) -> str:
     import yaml
 
     return yaml.safe_dump(dataclasses.asdict(run), sort_keys=False, allow_unicode=True)
 
 
-def read_run(folder: str | Path, option: str = "") -> Run:
+def read_run(folder: str | Path, option: str = "") -> RunConfig:
     """The run in a run folder; the `option` that named the folder stands before it in the error."""
     path = Path(folder) / CONFIG
     if not path.is_file():
         raise UserError(f"{option}{folder} is not a run folder: it has no {CONFIG}")
-    return with_settings(Run(), read_yaml(path))
+    return with_settings(RunConfig(), read_yaml(path))
 
 
-def with_settings(run: Run, settings: dict[str, Any]) -> Run:
+def with_settings(run: RunConfig, settings: dict[str, Any]) -> RunConfig:
     """The run with some settings replaced, by dotted key, each checked for its type."""
     from jsonargparse import ArgumentError
 

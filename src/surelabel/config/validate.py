@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from operator import attrgetter
 
-from surelabel.config.run import ALL_METHODS, Run
-from surelabel.utils.errors import UserError, closest
+from surelabel.config.run import ALL_METHODS, RunConfig
+from surelabel.utils.errors import UserError, suggestion
 
 ABOVE_ZERO = (
     "steps", "threads", "batch.labelled", "batch.ratio", "optimizer.lr", "evaluation.every", "evaluation.batch",
@@ -24,15 +24,15 @@ SHARES = (
 )  # fmt: skip
 
 
-def validate(run: Run) -> Run:
+def validate(run: RunConfig) -> RunConfig:
     """The run itself, or a `UserError` for what no type can forbid."""
     if run.method not in ALL_METHODS:
-        raise UserError(f"there is no method {run.method!r}.{closest(run.method, ALL_METHODS)}")
+        raise UserError(f"there is no method {run.method!r}.{suggestion(run.method, ALL_METHODS)}")
     if run.batch.labelled < 2:
         raise UserError("batch.labelled must be at least 2: BatchNorm needs more than one sample")
-    _refuse_outside(run)
-    _refuse_uneven(run)
-    if run.by_uncertainty and run.head.samples < 2:
+    _check_ranges(run)
+    _check_even(run)
+    if run.selects_by_uncertainty and run.head.samples < 2:
         raise UserError(
             f"head.samples must be at least 2: {run.method} selects by how far samples lie apart, and one has no other"
         )
@@ -49,16 +49,16 @@ def validate(run: Run) -> Run:
     return run
 
 
-def _refuse_uneven(run: Run) -> None:
+def _check_even(run: RunConfig) -> None:
     """Each process takes as many rows of a batch as the others."""
     key, size = "batch.labelled", run.batch.labelled
-    if run.by_neighbours:
+    if run.uses_neighbours:
         key, size = "paws.unlabelled", run.paws.unlabelled
     if size % run.processes:
         raise UserError(f"{key}, {size}, cannot be shared out evenly by {run.processes} processes")
 
 
-def _refuse_outside(run: Run) -> None:
+def _check_ranges(run: RunConfig) -> None:
     """Raise where a number lies outside of what its setting can be; a value left open is None."""
     rules: list[tuple[tuple[str, ...], Callable[[float], bool], str]] = [
         (ABOVE_ZERO, lambda value: value > 0, "must be above zero"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from surelabel.utils.distributed import ALONE, Share
+from surelabel.utils.distributed import ALONE, World
 from surelabel.utils.rng import generator
 
 
@@ -28,7 +28,7 @@ class Step:
 
     seed: int = 0
     step: int = 0
-    share: Share = ALONE
+    world: World = ALONE
 
     def draws(self, purpose: str) -> np.random.Generator:
         """Random numbers for this purpose in this step."""

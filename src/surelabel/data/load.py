@@ -14,7 +14,7 @@ from surelabel.data.long_tail import long_tailed
 from surelabel.data.shards import source as shards
 from surelabel.data.source import DataSet
 from surelabel.data.tables import source as table
-from surelabel.utils.errors import UserError, closest
+from surelabel.utils.errors import UserError, suggestion
 
 # How tables are kept elsewhere.
 OTHER_TABLES = (".tsv", ".txt", ".gz", ".zip", ".xlsx", ".xls", ".ods", ".feather", ".arrow", ".json", ".jsonl", ".dta")
@@ -79,5 +79,5 @@ def load(
         raise UserError(f"{path} is a single file of no known kind: give the folder of pictures that it lies in")
     raise UserError(
         f"there is no data set {data!r}, nor a folder, .npz, .npy, .csv or .parquet file of that name."
-        f"{closest(data, NAMED)}"
+        f"{suggestion(data, NAMED)}"
     )

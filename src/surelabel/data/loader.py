@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from surelabel.data.batch import Batch, Step
-from surelabel.data.source import Source, Streamed, expect
+from surelabel.data.source import Prefetching, Source, prefetch
 from surelabel.data.views import View
-from surelabel.utils.devices import workshop
-from surelabel.utils.distributed import ALONE, Share
+from surelabel.utils.devices import augmentation_device
+from surelabel.utils.distributed import ALONE, World
 from surelabel.utils.rng import sample_order, uniforms
 
 
@@ -32,56 +32,56 @@ class Loader:
     labelled_view: View
     weak_view: View | None = None
     strong_view: View | None = None
-    share: Share = ALONE
+    world: World = ALONE
 
     def __call__(self, step: int) -> Batch:
         """The batch of this step."""
-        here = Step(seed=self.seed, step=step, share=self.share)
-        drawn = self._drawn(step)
+        here = Step(seed=self.seed, step=step, world=self.world)
+        drawn = self._indices(step)
         images = [fetch(self.source, index, self.device) for index in drawn]
         labels = [torch.from_numpy(self.source.labels[index]).to(self.device) for index in drawn]
-        if isinstance(self.source, Streamed):
-            expect(self.source, *self._drawn(step + 1))
-        labelled = seen(images[0], self.labelled_view, "labelled view", here).to(self.device)
+        if isinstance(self.source, Prefetching):
+            prefetch(self.source, *self._indices(step + 1))
+        labelled = augment(images[0], self.labelled_view, "labelled view", here).to(self.device)
         if self.weak_view is None or self.strong_view is None:
             return Batch(labelled, labels[0], **vars(here))
         return Batch(
             labelled,
             labels[0],
-            seen(images[1], self.weak_view, "weak view", here).to(self.device),
-            seen(images[1], self.strong_view, "strong view", here).to(self.device),
+            augment(images[1], self.weak_view, "weak view", here).to(self.device),
+            augment(images[1], self.strong_view, "strong view", here).to(self.device),
             labels[1],
             **vars(here),
         )
 
-    def _drawn(self, step: int) -> list[NDArray[np.int64]]:
+    def _indices(self, step: int) -> list[NDArray[np.int64]]:
         """This process's labelled samples of a step and, where there are views for them, its unlabelled ones."""
         order = sample_order(self.seed, "labelled order", step, self.batch, len(self.labelled))
-        labelled = self.labelled[order[self.share.rows(self.batch)]]
+        labelled = self.labelled[order[self.world.rows(self.batch)]]
         if self.weak_view is None or self.strong_view is None:
             return [labelled]
         pool = self.batch * self.ratio
-        return [labelled, pool_order(self.source, self.seed, step, pool)[self.share.rows(pool)]]
+        return [labelled, pool_order(self.source, self.seed, step, pool)[self.world.rows(pool)]]
 
 
 def pool_order(source: Source, seed: int, step: int, batch: int) -> NDArray[np.int64]:
     """The unlabelled samples of a step."""
-    run = source.run if isinstance(source, Streamed) else 1
+    run = source.run if isinstance(source, Prefetching) else 1
     return sample_order(seed, "unlabelled order", step, batch, len(source), run)
 
 
 def fetch(source: Source, index: NDArray[np.int64], device: torch.device) -> Tensor:
     """These images where views are made for this device."""
-    return torch.from_numpy(source.images(index)).to(workshop(device))
+    return torch.from_numpy(source.samples(index)).to(augmentation_device(device))
 
 
-def seen(images: Tensor, view: View, purpose: str, here: Step, times: int = 1) -> Tensor:
+def augment(images: Tensor, view: View, purpose: str, here: Step, times: int = 1) -> Tensor:
     """The images as this view shows them in this step, each so many times: all once, then all again.
 
     The images are this process's; a draw belongs to a row of the global batch.
     """
-    rows = len(images) * here.share.of
+    rows = len(images) * here.world.size
     draws = uniforms(here.seed, purpose, here.step, times * rows, view.draws).reshape(times, rows, view.draws)
-    own = np.ascontiguousarray(draws[:, here.share.rows(rows)]).reshape(times * len(images), view.draws)
+    own = np.ascontiguousarray(draws[:, here.world.rows(rows)]).reshape(times * len(images), view.draws)
     repeated = images if times == 1 else images.repeat(times, *[1] * (images.ndim - 1))
     return view(repeated, torch.from_numpy(own).to(images.device))

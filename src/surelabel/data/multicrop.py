@@ -8,10 +8,10 @@ import torch
 from numpy.typing import NDArray
 
 from surelabel.data.batch import Crops, Step
-from surelabel.data.loader import fetch, pool_order, seen
-from surelabel.data.source import Source, Streamed, expect
+from surelabel.data.loader import augment, fetch, pool_order
+from surelabel.data.source import Prefetching, Source, prefetch
 from surelabel.data.views import View
-from surelabel.utils.distributed import ALONE, Share
+from surelabel.utils.distributed import ALONE, World
 from surelabel.utils.rng import generator, sample_order
 
 
@@ -34,31 +34,31 @@ class MultiCropLoader:
     classes: int | None = None  # in the support of a step; None: all
     support_views: int = 2
     smalls: int = 6
-    share: Share = ALONE
+    world: World = ALONE
 
     def __call__(self, step: int) -> Crops:
         """The batch of this step."""
-        here = Step(seed=self.seed, step=step, share=self.share)
-        index, pool = self._drawn(step)
+        here = Step(seed=self.seed, step=step, world=self.world)
+        index, pool = self._indices(step)
         support, images = (fetch(self.source, drawn, self.device) for drawn in (index, pool))
-        if isinstance(self.source, Streamed):
-            expect(self.source, *self._drawn(step + 1))
+        if isinstance(self.source, Prefetching):
+            prefetch(self.source, *self._indices(step + 1))
         labels = np.tile(self.source.labels[index], self.support_views)
         return Crops(
-            seen(support, self.support_view, "support view", here, self.support_views).to(self.device),
+            augment(support, self.support_view, "support view", here, self.support_views).to(self.device),
             torch.from_numpy(labels).to(self.device),
-            seen(images, self.large_view, "large view", here, 2).to(self.device),
-            seen(images, self.small_view, "small view", here, self.smalls).to(self.device) if self.smalls else None,
+            augment(images, self.large_view, "large view", here, 2).to(self.device),
+            augment(images, self.small_view, "small view", here, self.smalls).to(self.device) if self.smalls else None,
             torch.from_numpy(self.source.labels[pool]).to(self.device),
             len(index),
             **vars(here),
         )
 
-    def _drawn(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _indices(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """This process's part of a step's support and of its unlabelled samples."""
         support = self._support(step)
         pool = pool_order(self.source, self.seed, step, self.batch)
-        return support[self.share.rows(len(support))], pool[self.share.rows(self.batch)]
+        return support[self.world.rows(len(support))], pool[self.world.rows(self.batch)]
 
     def _support(self, step: int) -> NDArray[np.int64]:
         """As many labelled images of each class: in turn, or, where a class has too few labels, with replacement."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surelabel.data.images.folder import FolderSource
-from surelabel.data.part import Part
+from surelabel.data.part import Subset
 from surelabel.data.source import Source
 from surelabel.data.tables.source import TableSource
 
@@ -16,7 +16,7 @@ def called(source: Source, index: NDArray[np.int64]) -> Sequence[str | int]:
 
     A table's test rows and samples held out are left out of the pool: behind them the two numbers differ.
     """
-    if isinstance(source, Part):
+    if isinstance(source, Subset):
         return called(source.whole, source.index[index])
     if (whole := getattr(source, "whole", None)) is not None:
         return called(whole, index)

@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.data.source import Images, Source, Streamed, expect
+from surelabel.data.source import Images, Prefetching, Source, prefetch
 
 
-class Part:
+class Subset:
     """Some samples of a source, in this order."""
 
     def __init__(self, whole: Source, index: NDArray[np.int64]) -> None:
@@ -17,21 +17,21 @@ class Part:
     def __len__(self) -> int:
         return len(self.index)
 
-    def images(self, index: NDArray[np.int64]) -> Images:
-        return self.whole.images(self.index[index])
+    def samples(self, index: NDArray[np.int64]) -> Images:
+        return self.whole.samples(self.index[index])
 
 
-class StreamedPart(Part):
+class PrefetchingSubset(Subset):
     """Some samples of a source that reads ahead."""
 
     def __init__(self, whole: Source, index: NDArray[np.int64], run: int) -> None:
         super().__init__(whole, index)
         self.run = run
 
-    def expect(self, index: NDArray[np.int64]) -> None:
-        expect(self.whole, self.index[index])
+    def prefetch(self, index: NDArray[np.int64]) -> None:
+        prefetch(self.whole, self.index[index])
 
 
-def part_of(whole: Source, index: NDArray[np.int64]) -> Part:
+def part_of(whole: Source, index: NDArray[np.int64]) -> Subset:
     """These samples of a source, which reads ahead if the whole does."""
-    return StreamedPart(whole, index, whole.run) if isinstance(whole, Streamed) else Part(whole, index)
+    return PrefetchingSubset(whole, index, whole.run) if isinstance(whole, Prefetching) else Subset(whole, index)

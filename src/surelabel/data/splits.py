@@ -61,7 +61,7 @@ def draw_labelled(
         wanted = [max(1, int(request * int(size))) for size in (sizes if class_counts is None else class_counts)]
     else:
         wanted = _equal_parts(request, order)
-    _refuse_shortage(wanted, sizes, request, order, names or [str(number) for number in range(n_classes)])
+    _check_enough(wanted, sizes, request, order, names or [str(number) for number in range(n_classes)])
     members = np.split(groups, np.cumsum(sizes)[:-1])
     # The whole class is shuffled however many are taken, so that a smaller draw is the start of a larger one.
     drawn = [random.permutation(group)[:count] for group, count in zip(members, wanted, strict=True)]
@@ -76,7 +76,7 @@ def _equal_parts(number: int, order: NDArray[np.int64]) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _refuse_shortage(
+def _check_enough(
     wanted: list[int], sizes: NDArray[np.int64], request: int | Fraction, order: NDArray[np.int64], names: Sequence[str]
 ) -> None:
     if not sizes.all():

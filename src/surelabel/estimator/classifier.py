@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from torch import Tensor
 
 from surelabel.config.recipes import recipe, table
-from surelabel.config.run import OWN, Run, Views
+from surelabel.config.run import CUSTOM, RunConfig, Views
 from surelabel.config.settings import with_settings
 from surelabel.config.validate import validate
 from surelabel.data.source import UNLABELLED
@@ -31,7 +31,7 @@ from surelabel.models.heads import BayesianHead
 from surelabel.models.network import Network
 from surelabel.models.prediction import Prediction
 from surelabel.training import build, build_data
-from surelabel.training.components import Own
+from surelabel.training.components import Components
 from surelabel.training.fit import fit
 from surelabel.training.run_folder import RunFolder
 from surelabel.utils.errors import UserError
@@ -104,12 +104,12 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels = np.full(len(y), UNLABELLED)
         labels[known] = numbers
         with as_value_errors():
-            _refuse_out(self.out)
+            _check_out(self.out)
             self._input = ImageInput.learn(X) if np.ndim(X) > 2 else TableInput.learn(X, self.categorical or ())
             data = self._input.data(X, labels, [str(name) for name in classes])
             self.run_ = self._run(data.train.shape)
             self.task_ = build_data.task_of(data)
-            self._network = self._trained(Own(data))
+            self._network = self._trained(Components(data))
         self.classes_ = classes
         return self
 
@@ -150,12 +150,12 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("Input X contains NaN, which only a table may")
         return X
 
-    def _run(self, shape: tuple[int, ...]) -> Run:
+    def _run(self, shape: tuple[int, ...]) -> RunConfig:
         """The recipe for this kind of data, changed by the parameters."""
         if len(shape) == 1:
-            run = table(self.method, OWN)
+            run = table(self.method, CUSTOM)
         else:
-            run = recipe(self.method, OWN, "all")
+            run = recipe(self.method, CUSTOM, "all")
             views = Views() if self.mirror else Views("shift", "shift", "strong-shift")
             run = replace(run, views=views)
             if min(shape[1:]) < SMALL_IMAGE:
@@ -171,7 +171,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise UserError("network.trunk is for folders of pictures: `surelabel fit PICTURES`")
         return build.resolve(run)
 
-    def _trained(self, own: Own) -> Network:
+    def _trained(self, own: Components) -> Network:
         """The network after the run, which leaves nothing behind but the folder that was asked for."""
         with tempfile.TemporaryDirectory() as temporary, undisturbed():
             self.run_ = replace(self.run_, out=str(self.out or Path(temporary, "run")))
@@ -190,7 +190,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             source = self._input.source(X)
         size = self.run_.evaluation.batch
         parts = [
-            self._network.predict(torch.from_numpy(source.images(rows)), generator(0, "evaluation"))
+            self._network.predict(torch.from_numpy(source.samples(rows)), generator(0, "evaluation"))
             for rows in np.split(np.arange(len(source)), range(size, len(source), size))
         ]
         stds = [part.std for part in parts if part.std is not None]
@@ -221,14 +221,14 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._network = self._loaded(load_tensors(weights))
 
 
-def _refuse_out(out: str | Path | None) -> None:
+def _check_out(out: str | Path | None) -> None:
     """Before any work, and in the words of Python."""
     if not out:
         return
     folder = RunFolder(out)
     try:
-        folder.refuse_existing()
-        folder.refuse_unwritable()
+        folder.check_absent()
+        folder.check_writable()
     except UserError as error:
         if "exists already" in str(error):
             raise UserError(f"out={str(out)!r} exists already: choose another folder, or remove it") from None
@@ -236,7 +236,7 @@ def _refuse_out(out: str | Path | None) -> None:
 
 
 def _has_deviation(method: str) -> bool:
-    return Run(method).bayesian and not Run(method).by_neighbours
+    return RunConfig(method).bayesian and not RunConfig(method).uses_neighbours
 
 
 def _for_predictions(network: Network) -> Network:

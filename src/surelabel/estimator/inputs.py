@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.data.arrays.source import ArraySource, own_data_set
+from surelabel.data.arrays.source import ArraySource, user_data_set
 from surelabel.data.source import DataSet, Source
 from surelabel.data.tables.columns import Column, Columns, as_texts, column
-from surelabel.data.tables.encoding import Encoding, learn, refuse_broken_numbers
+from surelabel.data.tables.encoding import Encoding, check_numbers, learn
 from surelabel.data.tables.source import TableSource, table_data
 from surelabel.utils.errors import UserError
 
@@ -35,7 +35,7 @@ class TableInput:
     def learn(cls, X: Any, categorical: Sequence[str | int]) -> "TableInput":
         columns = _of_frame(X) if is_frame(X) else _of_numbers(X)
         names = [name if isinstance(name, str) else list(columns)[name] for name in categorical]
-        refuse_broken_numbers(columns, {*names, *(_categories(X) if is_frame(X) else ())}, BROKEN_NUMBERS)
+        check_numbers(columns, {*names, *(_categories(X) if is_frame(X) else ())}, BROKEN_NUMBERS)
         encoding, notes = learn(columns, names)
         if notes:
             more = f"; and {len(notes) - MOST_NOTES} more such columns" if len(notes) > MOST_NOTES else ""
@@ -90,7 +90,7 @@ class ImageInput:
         return ArraySource(X.astype(np.uint8), labels, classes, None if X.ndim == 3 else "NHWC")
 
     def data(self, X: NDArray[Any], labels: NDArray[np.int64], classes: Sequence[str]) -> DataSet:
-        return own_data_set("X", self.source(X, labels, classes), None)
+        return user_data_set("X", self.source(X, labels, classes), None)
 
 
 def is_frame(X: Any) -> bool:

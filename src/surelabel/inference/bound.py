@@ -105,7 +105,7 @@ def _expectations(network: Network, source: Source, index: NDArray[np.int64], na
     network.eval()
     found = []
     for number, part in enumerate(np.array_split(index, max(1, len(index) // 256))):
-        features = network.features(torch.from_numpy(source.images(part)).to(network.scale.device))
+        features = network.features(torch.from_numpy(source.samples(part)).to(network.scale.device))
         found.append(network.head.log_expectations(features, generator(0, f"bound, {name}", number)))
     inside, outside = (torch.cat(rows).cpu() for rows in zip(*found, strict=True))
     return inside, outside

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from surelabel.training import metrics
-from surelabel.utils.errors import UserError, extra
+from surelabel.utils.errors import UserError, optional_import
 from surelabel.utils.rng import generator
 
-with extra("calibration", "calibration by held-out labels"):
+with optional_import("calibration", "calibration by held-out labels"):
     from mapie.classification import SplitConformalClassifier
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.calibration import CalibratedClassifierCV
@@ -133,13 +133,13 @@ def figures(before: Tensor, after: Tensor, sets: Tensor, labels: Tensor, names: 
     )  # fmt: skip
 
 
-def refuse_meaningless(coverage: float) -> None:
+def check_meaningful(coverage: float) -> None:
     """Raise for a coverage that no sets have, or none would want."""
     if not 0.5 <= coverage < 1:
         raise UserError(f"coverage {coverage} is the share of sets to be right: give at least 0.5, and less than 1")
 
 
-def refuse_too_few(labels: int, coverage: float) -> None:
+def check_enough(labels: int, coverage: float) -> None:
     """Raise for a coverage that so many held-out labels cannot promise."""
     needed = labels_needed(coverage)
     if labels < needed:

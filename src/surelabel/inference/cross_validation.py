@@ -10,20 +10,20 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.data.holdout import Fold, choose_held_out
 from surelabel.inference.trained_run import data_of, load_network
 from surelabel.models.frozen_features import FeatureSource
 from surelabel.training import metrics
-from surelabel.training.evaluate import known, predict
+from surelabel.training.evaluate import labelled_indices, predict
 from surelabel.training.run_folder import RunFolder
 from surelabel.utils import devices
 
 FOLDS = 5
-NORMAL = 1.96  # of 95 %
-PULL = 1e-2  # towards zero, of the linear classifier's weights: there are more of them than labels
+Z95 = 1.96  # of 95 %
+L2 = 1e-2  # towards zero, of the linear classifier's weights: there are more of them than labels
 MOST_LABELS = 2000
-STRANGE_SHARE, STRANGER_THAN = 0.25, 0.95
+MOST_OOD, STRANGER_THAN = 0.25, 0.95
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ class Estimate:
         With k folds the variance is that of independent samples times 1 + k/(k − 1) (Nadeau and Bengio, 2003).
         """
         count = self.labels / (1 + self.folds / (self.folds - 1))
-        share, spread = self.accuracy, NORMAL**2 / count
-        centre = (share + spread / 2) / (1 + spread)
-        half = NORMAL * sqrt(share * (1 - share) / count + spread / (4 * count)) / (1 + spread)
+        fraction, spread = self.accuracy, Z95**2 / count
+        centre = (fraction + spread / 2) / (1 + spread)
+        half = Z95 * sqrt(fraction * (1 - fraction) / count + spread / (4 * count)) / (1 + spread)
         return centre - half, centre + half
 
 
-def on_features(source: FeatureSource, labelled: NDArray[np.int64], seed: int) -> Estimate:
+def linear_probe(source: FeatureSource, labelled: NDArray[np.int64], seed: int) -> Estimate:
     """Cross-validation of a linear classifier on frozen features: seconds, and independent of the run's training."""
     labels, labelled = source.labels, _some(labelled)
     folds = min(FOLDS, len(labelled))
@@ -64,7 +64,7 @@ def on_features(source: FeatureSource, labelled: NDArray[np.int64], seed: int) -
         held = choose_held_out(labels, labelled, Fold(part, folds), seed, source.classes)
         kept = np.setdiff1d(labelled, held)
         with devices.one_thread():
-            predicted = _linear(source.images(kept), labels[kept], source.images(held), len(source.classes))
+            predicted = _linear(source.samples(kept), labels[kept], source.samples(held), len(source.classes))
         right += int((predicted == labels[held]).sum())
     return Estimate(right, len(labelled), folds=folds)
 
@@ -81,7 +81,7 @@ def _linear(
 
     def loss() -> torch.Tensor:
         optimizer.zero_grad()
-        value = functional.cross_entropy(x @ weights + bias, y) + PULL * weights.square().sum()
+        value = functional.cross_entropy(x @ weights + bias, y) + L2 * weights.square().sum()
         value.backward()  # type: ignore[no-untyped-call]
         return value
 
@@ -91,12 +91,12 @@ def _linear(
     return logits.argmax(1).numpy()
 
 
-def by_training_again(folder: RunFolder, folds: int, train: Callable[[Run], RunFolder]) -> Estimate:
+def retrain(folder: RunFolder, folds: int, train: Callable[[RunConfig], RunFolder]) -> Estimate:
     """Cross-validation of the run itself: trained `folds` times, each time without a part of the labels.
 
     By one process, also where the run was made by several.
     """
-    run = replace(folder.run(), devices=1, nodes=1)
+    run = replace(folder.config, devices=1, nodes=1)
     folds = min(folds, len(folder.labelled()))
     parts = [
         train(replace(run, holdout=f"{part}/{folds}", out=str(Path(folder.path, f"cv-{part}-of-{folds}"))))
@@ -106,7 +106,7 @@ def by_training_again(folder: RunFolder, folds: int, train: Callable[[Run], RunF
     for part in parts:
         test = data_of(part).test
         assert test is not None
-        index = known(test)
+        index = labelled_indices(test)
         probs.append(predict(load_network(part), test, index, run.evaluation.batch).probs)
         labels.append(torch.from_numpy(test.labels[index]))
     found = metrics.evaluation(torch.cat(probs), torch.cat(labels))
@@ -119,7 +119,7 @@ def _some(labelled: NDArray[np.int64]) -> NDArray[np.int64]:
     return labelled[:: -(-len(labelled) // MOST_LABELS)]
 
 
-def strange_share(source: FeatureSource, labelled: NDArray[np.int64]) -> float:
+def ood_fraction(source: FeatureSource, labelled: NDArray[np.int64]) -> float:
     """The share of the pool that is less like its nearest labelled sample than labelled ones are like each other.
 
     Likeness is the cosine of centred features. A labelled sample counts as unlike if it is less like the others of its

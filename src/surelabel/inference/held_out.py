@@ -23,17 +23,17 @@ from surelabel.data.tables.encoding import Encoding
 from surelabel.data.tables.source import table_of
 from surelabel.inference.predict import (
     as_trained_on,
+    check_form,
+    check_is_table,
+    check_no_table,
     of_data_set,
     picture_shape,
-    refuse_no_table,
-    refuse_other_form,
-    refuse_table,
     takes_pictures,
 )
 from surelabel.inference.trained_run import data_of, load_network
 from surelabel.models.frozen_features import pictures_of
 from surelabel.models.network import Network
-from surelabel.training.evaluate import known, predict, result
+from surelabel.training.evaluate import final_metrics, labelled_indices, predict
 from surelabel.training.run_folder import RAW, RunFolder
 from surelabel.utils.errors import UserError
 from surelabel.utils.rng import generator
@@ -51,10 +51,10 @@ def evaluate_on(run: str | Path, labelled: str, data_dir: str | None = None) -> 
     data = data_of(folder)
     source, classes = labelled_source(labelled, data_dir, folder)
     index = np.flatnonzero(classes >= 0)
-    _refuse_learnt(source, index, _learnt(data.train, folder.labelled()), labelled)
+    _check_leakage(source, index, _trained_on(data.train, folder.labelled()), labelled)
     part = part_of(source, index)
     part.labels, part.classes = classes[index], folder.task().classes
-    found = result(load_network(folder), load_network(folder, RAW), part, folder.run(), data.train)
+    found = final_metrics(load_network(folder), load_network(folder, RAW), part, folder.config, data.train)
     return found, skipped_of(source)
 
 
@@ -69,18 +69,18 @@ def calibrate_run(
     from surelabel.inference import calibration  # which needs packages that evaluating does without
 
     folder = RunFolder(run)
-    settings, task = folder.run(), folder.task()
-    calibration.refuse_meaningless(coverage)
+    settings, task = folder.config, folder.task()
+    calibration.check_meaningful(coverage)
     data = data_of(folder)
-    learnt = _learnt(data.train, folder.labelled())
+    learnt = _trained_on(data.train, folder.labelled())
     asked = re.fullmatch(r"test:(\d+)", held_out)
     if asked:
         source, classes, index, rest = _part_of_test(data, learnt, int(asked[1]), settings.data)
     else:
         source, classes = labelled_source(held_out, data_dir, folder, pictures)
         index, rest = np.flatnonzero(classes >= 0), np.zeros(0, dtype=np.int64)
-        _refuse_learnt(source, index, learnt, held_out)
-    calibration.refuse_too_few(len(index), coverage)
+        _check_leakage(source, index, learnt, held_out)
+    calibration.check_enough(len(index), coverage)
     network, batch = load_network(folder), settings.evaluation.batch
     probs, labels = predict(network, source, index, batch).probs, torch.from_numpy(classes[index])
     fitted = calibration.fit_calibration(probs, labels, coverage)
@@ -101,8 +101,8 @@ def _part_of_test(
     """The test set, its classes, a fixed draw of so many samples, and the rest; without those that were learnt from."""
     if data.test is None:
         raise UserError(f"{name} has no test set to take {samples} samples of: give held-out data instead of test:N")
-    index = known(data.test)
-    index = index[[content not in learnt for content in _contents_in_order(data.test, index)]]
+    index = labelled_indices(data.test)
+    index = index[[content not in learnt for content in _hashes(data.test, index)]]
     if samples > len(index):
         raise UserError(f"test:{samples} asks for more than the {len(index)} test samples that there are")
     order = generator(0, "held-out part").permutation(index)
@@ -116,19 +116,19 @@ def labelled_source(
     task, encoding, named = folder.task(), folder.table_encoding(), held_out in datasets.NAMED
     source: Source
     if encoding is not None:
-        refuse_no_table(held_out, folder)
+        check_is_table(held_out, folder)
         source = _labelled_rows(held_out, encoding, folder)
     elif held_out.lower().endswith(".csv") and takes_pictures(folder) and not Path(held_out).is_dir():
         source = _listed_pictures(Path(held_out), pictures, folder)
     elif not named and Path(held_out).is_dir() and not shards.are_in(Path(held_out)):
         source = load_labelled(held_out, task.classes, picture_shape(folder))
     else:
-        refuse_table(held_out, folder)
+        check_no_table(held_out, folder)
         source = of_data_set(held_out, data_dir if named else None, folder)
     source = as_trained_on(source, folder)
-    refuse_other_form(source, held_out, folder)
+    check_form(source, held_out, folder)
     numbers = {name: number for number, name in enumerate(task.classes)}
-    present = {source.classes[number] for number in np.unique(source.labels[known(source)])}
+    present = {source.classes[number] for number in np.unique(source.labels[labelled_indices(source)])}
     if not present:
         raise UserError(f"{held_out} has no labels: it must hold samples whose class is known")
     unknown = sorted(present - set(numbers))
@@ -143,7 +143,7 @@ def labelled_source(
 
 def _labelled_rows(held_out: str, encoding: Encoding, folder: RunFolder) -> Source:
     """The rows of a table with their labels, which stand in a column named as that of the run."""
-    column = folder.run().label_column
+    column = folder.config.label_column
     try:
         return table.load_labelled(held_out, encoding, folder.task().classes, column)
     except UserError as error:
@@ -170,7 +170,7 @@ def _listed_pictures(listed: Path, pictures: str | None, folder: RunFolder) -> S
 
 def _where_listed(listed: Path, pictures: str | None, folder: RunFolder) -> tuple[Path, dict[str, str]]:
     """The folder that holds the files which a table names, and their classes: `pictures`, or the run's own data."""
-    run = folder.run()
+    run = folder.config
     own = [] if run.data in datasets.NAMED else [Path(run.data_dir or ".", run.data)]
     places = {place.resolve(): place for place in [*([] if pictures is None else [Path(pictures)]), *own]}
     places = {real: place for real, place in places.items() if place.is_dir() and not shards.are_in(place)}
@@ -191,9 +191,9 @@ def _where_listed(listed: Path, pictures: str | None, folder: RunFolder) -> tupl
     return found[0]
 
 
-def _refuse_learnt(source: Source, index: NDArray[np.int64], learnt: set[bytes], name: str) -> None:
+def _check_leakage(source: Source, index: NDArray[np.int64], learnt: set[bytes], name: str) -> None:
     """Raise where a held-out sample is, pixel for pixel, one whose label the run was trained on."""
-    same = [place for place, content in zip(index, _contents_in_order(source, index), strict=True) if content in learnt]
+    same = [place for place, content in zip(index, _hashes(source, index), strict=True) if content in learnt]
     if same:
         (first,) = called(source, np.array(same[:1]))
         raise UserError(
@@ -202,14 +202,14 @@ def _refuse_learnt(source: Source, index: NDArray[np.int64], learnt: set[bytes],
         )
 
 
-def _learnt(source: Source, labelled: NDArray[np.int64]) -> set[bytes]:
+def _trained_on(source: Source, labelled: NDArray[np.int64]) -> set[bytes]:
     """What was learnt with its label. Of a table in which rows repeat none: that a new one is equal proves nothing."""
-    if table_of(source) is not None and len(set(_contents_in_order(source, np.arange(len(source))))) < len(source):
+    if table_of(source) is not None and len(set(_hashes(source, np.arange(len(source))))) < len(source):
         return set()
-    return set(_contents_in_order(source, labelled))
+    return set(_hashes(source, labelled))
 
 
-def _contents_in_order(source: Source, index: NDArray[np.int64], batch: int = 1000) -> list[bytes]:
+def _hashes(source: Source, index: NDArray[np.int64], batch: int = 1000) -> list[bytes]:
     """A hash of each sample's pixels or columns."""
     return [
         blake2b(_one_channel(image).tobytes(), digest_size=16).digest()

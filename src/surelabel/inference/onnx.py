@@ -26,10 +26,10 @@ from surelabel.models.backbones.pretrained import OFFSET, SCALE, EfficientNetLit
 from surelabel.models.frozen_features import pictures_of
 from surelabel.models.heads import BayesianHead
 from surelabel.models.network import Network
-from surelabel.models.paws_head import Projection
-from surelabel.training.evaluate import some
+from surelabel.models.paws_head import PawsHead
+from surelabel.training.evaluate import fixed_sample
 from surelabel.training.run_folder import RunFolder
-from surelabel.utils.errors import UserError, extra
+from surelabel.utils.errors import UserError, optional_import
 from surelabel.utils.files import atomic_write
 from surelabel.utils.rng import generator
 
@@ -54,12 +54,12 @@ def export_onnx(run: str | Path, out: Path) -> float:
     columns, and gives `probabilities` [batch, K] and, of a Bayesian head, `deviation` [batch, K]. Nothing is written
     unless the two agree to `TOLERANCE`.
     """
-    with extra("export", "an ONNX file"):
+    with optional_import("export", "an ONNX file"):
         import onnxruntime
         import onnxscript  # noqa: F401 - torch.onnx needs it, and would say so only after tracing
     folder = RunFolder(run)
-    data, task = folder.run().data, folder.task()
-    trunk = None if folder.run().network.trunk == "none" else EfficientNetLite0()
+    data, task = folder.config.data, folder.task()
+    trunk = None if folder.config.network.trunk == "none" else EfficientNetLite0()
     network = Exported(load_network(folder).cpu().float(), trunk).eval()
     images = _real_images(folder)
     module: nn.Module = network
@@ -106,7 +106,7 @@ class Exported(nn.Module):
             shape = head.settings.samples, len(head.bias_mean)
             draws = generator(0, "evaluation").standard_normal((1, *shape), dtype=np.float32)
             self.register_buffer("noise", torch.from_numpy(draws))
-        if isinstance(head, Projection):
+        if isinstance(head, PawsHead):
             self.register_buffer("support", head.support.float().cpu())
             self.register_buffer("votes", F.one_hot(head.support_classes.cpu(), head.classes).float())
 
@@ -125,7 +125,7 @@ class Exported(nn.Module):
             sampled = logits.softmax(dim=-1)
             deviation, probs = torch.std_mean(sampled, dim=1, correction=0)
             return probs, deviation
-        if isinstance(head, Projection):
+        if isinstance(head, PawsHead):
             return (
                 equations.soft_nearest_neighbours(head(features)[:, -1], self.support, self.votes, head.temperature),
             )
@@ -136,7 +136,7 @@ def _real_images(folder: RunFolder) -> Images:
     """Some of the run's test images, or of its pool where it has no test set."""
     data = data_of(folder)
     source = data.train if data.test is None else data.test
-    return pictures_of(source, some(source, CHECKED))
+    return pictures_of(source, fixed_sample(source, CHECKED))
 
 
 def _traced(module: nn.Module, samples: Samples, outputs: list[str]) -> Any:

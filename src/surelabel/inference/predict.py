@@ -42,11 +42,11 @@ def predict_to_csv(
     of a table that are not used.
     """
     folder = RunFolder(run)
-    batch = folder.run().evaluation.batch
+    batch = folder.config.evaluation.batch
     source = _source(data, data_dir, folder)
     for note in source.notes if isinstance(source, TableSource) else ():
         say(note)
-    refuse_other_form(source, data, folder)
+    check_form(source, data, folder)
     prediction = predict(load_network(folder), source, np.arange(len(source)), batch)
     write_predictions(out, prediction, called(source, np.arange(len(source))), folder.task().classes, calibration)
     return len(source), skipped_of(source)
@@ -89,9 +89,9 @@ def _sets_in_words(sets: Tensor, probs: Tensor, classes: tuple[str, ...]) -> lis
     ]
 
 
-def refuse_other_form(source: Source, name: str, folder: RunFolder) -> None:
+def check_form(source: Source, name: str, folder: RunFolder) -> None:
     """Raise where samples are not of the shape and type that the run's network takes."""
-    task, dtype = folder.task(), str(source.images(np.arange(1)).dtype)
+    task, dtype = folder.task(), str(source.samples(np.arange(1)).dtype)
     if (source.shape, dtype) != (task.shape, task.dtype):
         raise UserError(
             f"{name} has {_form(source.shape, dtype)}; the network of {folder.path} was trained on "
@@ -105,9 +105,9 @@ def _source(data: str, data_dir: str | None, folder: RunFolder) -> Source:
     """
     task, encoding = folder.task(), folder.table_encoding()
     if encoding is not None:
-        refuse_no_table(data, folder)
-        return load_unlabelled_table(Path(data_dir or ".", data), encoding, task.classes, folder.run().label_column)
-    refuse_table(data, folder)
+        check_is_table(data, folder)
+        return load_unlabelled_table(Path(data_dir or ".", data), encoding, task.classes, folder.config.label_column)
+    check_no_table(data, folder)
     if data not in datasets.NAMED and Path(data).is_dir() and not shards.are_in(Path(data)):
         return as_trained_on(load_unlabelled(data, task.classes, picture_shape(folder)), folder)
     return as_trained_on(of_data_set(data, data_dir, folder), folder)
@@ -119,13 +119,13 @@ def of_data_set(data: str, data_dir: str | None, folder: RunFolder) -> Source:
     return found.train if found.test is None else found.test
 
 
-def refuse_no_table(data: str, folder: RunFolder) -> None:
+def check_is_table(data: str, folder: RunFolder) -> None:
     """Raise where a run on a table is given anything else."""
     if not data.lower().endswith(TABLE_FILES):
         raise UserError(f"{folder.path} was trained on a table: give it a file {' or '.join(TABLE_FILES)}, not {data}")
 
 
-def refuse_table(data: str, folder: RunFolder) -> None:
+def check_no_table(data: str, folder: RunFolder) -> None:
     """Raise where a run on pictures or other arrays is given a table."""
     if data.lower().endswith(TABLE_FILES) and not Path(data).is_dir():
         known = "pictures: give it a folder of them, or a file" if takes_pictures(folder) else "arrays: give it a file"
@@ -134,12 +134,12 @@ def refuse_table(data: str, folder: RunFolder) -> None:
 
 def takes_pictures(folder: RunFolder) -> bool:
     """Whether the samples of a run are pictures, be it that the network sees features of them."""
-    return folder.run().network.trunk != "none" or len(folder.task().shape) == 3
+    return folder.config.network.trunk != "none" or len(folder.task().shape) == 3
 
 
 def picture_shape(folder: RunFolder) -> tuple[int, int, int]:
     """The form of the pictures that a run takes."""
-    run = folder.run()
+    run = folder.config
     if run.network.trunk == "none":
         return image_shape(folder.task().shape)
     assert run.pixels is not None  # which resolving a run with a trunk sees to
@@ -148,7 +148,7 @@ def picture_shape(folder: RunFolder) -> tuple[int, int, int]:
 
 def as_trained_on(source: Source, folder: RunFolder) -> Source:
     """The pictures themselves, or, where the run has a frozen trunk, what that makes of them."""
-    return source if folder.run().network.trunk == "none" else seen_by_trunk(source)
+    return source if folder.config.network.trunk == "none" else seen_by_trunk(source)
 
 
 def _form(shape: tuple[int, ...], dtype: str) -> str:

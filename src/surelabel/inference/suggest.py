@@ -46,7 +46,7 @@ def suggestions(run: str | Path, n: int, data: DataSet | None = None) -> list[Su
     if n < 1:
         raise UserError(f"asked for {n} suggestions: ask for at least one")
     folder = RunFolder(run)
-    settings = folder.run()
+    settings = folder.config
     network = load_network(folder)
     source, batch = (data or data_of(folder)).train, settings.evaluation.batch
     pool = unlabelled(source, folder.labelled())
@@ -110,7 +110,7 @@ def backbone_features(network: Network, source: Source, index: NDArray[np.int64]
     """The features [N, D] that the network's head sees of these images, on the CPU. The network is in eval mode."""
     device = network.scale.device
     parts = [
-        network.features(torch.from_numpy(source.images(index[start : start + batch])).to(device)).cpu()
+        network.features(torch.from_numpy(source.samples(index[start : start + batch])).to(device)).cpu()
         for start in range(0, len(index), batch)
     ]
     return torch.cat(parts)

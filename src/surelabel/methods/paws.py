@@ -17,7 +17,7 @@ from surelabel.methods.selection import State
 from surelabel.methods.targets import Sharpen
 from surelabel.models.heads import Bayesian
 from surelabel.models.network import Network, Output, normalised_by
-from surelabel.models.paws_head import Projection
+from surelabel.models.paws_head import PawsHead
 from surelabel.models.prediction import Prediction
 
 
@@ -44,12 +44,12 @@ class Paws:
 
     def loss(self, model: nn.Module, teacher: Network, batch: Crops, state: State, step: int) -> tuple[Losses, State]:
         """The losses of one step. `model` carries the gradients and may be wrapped; `teacher` is a bare network."""
-        assert isinstance(teacher.head, Projection)
+        assert isinstance(teacher.head, PawsHead)
         # Representations: of the support and the large views in one pass, of the small views in another.
         sizes = [torch.cat([batch.support, batch.large])] + ([] if batch.small is None else [batch.small])
         noise = teacher.head.noise(batch.draws("weights"))
         out = model(sizes, noise)
-        labels = smooth_labels(batch.share.gather(batch.labels), teacher.head.classes, self.smoothing)
+        labels = smooth_labels(batch.world.gather(batch.labels), teacher.head.classes, self.smoothing)
         # Predictions: the neighbours of each view in the support.
         probs = self._assign(out.outputs[:, -1], labels, batch)
         with torch.no_grad():
@@ -65,11 +65,11 @@ class Paws:
         me_max = None
         if self.me_max:
             # Minus the entropy, of the network that learns: so that minimising spreads the mean over the classes.
-            me_max = -entropy(batch.share.mean(self.target(probs).mean(0)))
+            me_max = -entropy(batch.world.mean(self.target(probs).mean(0)))
             total = total + me_max
         prior = None
         if out.kl is not None:
-            prior = self.prior(out.kl, len(batch.labels) * batch.share.of)
+            prior = self.prior(out.kl, len(batch.labels) * batch.world.size)
             total = total + self.prior.weight_at(step) * prior
         prediction = Prediction(torch.stack(assigned.chunk(2)).mean(0))
         accepted = torch.ones(len(first), dtype=torch.bool, device=probs.device)
@@ -88,7 +88,7 @@ class Paws:
         """
         with torch.autocast(z.device.type, enabled=False):
             support, views = z.to(torch.promote_types(z.dtype, torch.float32)).tensor_split([len(batch.labels)])
-            return soft_nearest_neighbours(views, batch.share.gather(support), labels, self.temperature)
+            return soft_nearest_neighbours(views, batch.world.gather(support), labels, self.temperature)
 
 
 paws = Paws()

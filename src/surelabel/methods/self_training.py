@@ -17,7 +17,7 @@ from surelabel.methods.targets import Target
 from surelabel.models.heads import Bayesian, BayesianHead
 from surelabel.models.network import Network, Output, normalised_by
 from surelabel.models.prediction import Prediction
-from surelabel.utils.distributed import Share
+from surelabel.utils.distributed import World
 
 Role = Literal["weak", "strong"]
 
@@ -62,13 +62,13 @@ class SelfTraining:
         total, unlabelled_loss, prior_loss, mask = labelled_loss, None, None, None
         if prediction is not None:
             with torch.no_grad():
-                mask, selection = self.select(everyone(prediction, batch.share), selection, step)  # whom to trust
-                mask = mask[batch.share.rows(len(mask))]
+                mask, selection = self.select(everyone(prediction, batch.world), selection, step)  # whom to trust
+                mask = mask[batch.world.rows(len(mask))]
                 target = self.target(prediction.probs)  # what to learn
             unlabelled_loss = masked_cross_entropy(strong_logits, target, mask)  # Eq. 1
             total = total + self.weight * unlabelled_loss
         if out.kl is not None:
-            prior_loss = self.prior(out.kl, len(batch.labels) * batch.share.of)
+            prior_loss = self.prior(out.kl, len(batch.labels) * batch.world.size)
             total = total + self.prior.weight_at(step) * prior_loss
         return Losses(total, labelled_loss, unlabelled_loss, prior_loss, None, prediction, mask), selection
 
@@ -76,7 +76,7 @@ class SelfTraining:
         """What the model makes of the labelled, then the strong views; the teacher's prediction on the weak ones."""
         noise = teacher.head.noise(batch.draws("weights"))  # one draw of the weights, for all logits of the step
         draws = batch.draws("pseudo-labels")
-        first = batch.share.first(batch.unlabelled)
+        first = batch.world.first(batch.unlabelled)
         if batch.weak is None or batch.strong is None:
             return model(batch.labelled, noise), None
         learnt = torch.cat([batch.labelled, batch.strong])
@@ -93,7 +93,7 @@ class SelfTraining:
         return teacher.head.predict(features, draws, first)
 
 
-def everyone(prediction: Prediction, share: Share) -> Prediction:
+def everyone(prediction: Prediction, world: World) -> Prediction:
     """The prediction for the whole batch, of which each process made a part."""
-    std = None if prediction.std is None else share.gather(prediction.std)
-    return Prediction(share.gather(prediction.probs), std)
+    std = None if prediction.std is None else world.gather(prediction.std)
+    return Prediction(world.gather(prediction.probs), std)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from surelabel.data.arrays.source import channel_statistics
 from surelabel.data.images.cache import writable_cache
 from surelabel.data.images.map_files import Progress
-from surelabel.data.part import Part
+from surelabel.data.part import Subset
 from surelabel.data.source import DataSet, Images, Source, image_shape
 from surelabel.models.backbones.pretrained import FEATURES, NAME, OFFSET, SCALE, EfficientNetLite0
 from surelabel.utils.errors import UserError
@@ -35,14 +35,14 @@ class FeatureSource:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def images(self, index: NDArray[np.int64]) -> NDArray[np.float32]:
+    def samples(self, index: NDArray[np.int64]) -> NDArray[np.float32]:
         return np.asarray(self.rows[index])
 
 
 def features_of(source: Source) -> FeatureSource | None:
     """The features that a source is made of, those of its own samples where it is a part of another."""
-    if isinstance(source, Part) and isinstance(source.whole, FeatureSource):
-        return FeatureSource(Part(source.whole.whole, source.index), source.whole.rows[source.index])
+    if isinstance(source, Subset) and isinstance(source.whole, FeatureSource):
+        return FeatureSource(Subset(source.whole.whole, source.index), source.whole.rows[source.index])
     return source if isinstance(source, FeatureSource) else None
 
 
@@ -50,19 +50,19 @@ def pictures_of(source: Source, index: NDArray[np.int64]) -> Images:
     """The samples as one would look at them: where the network sees features, the pictures behind them."""
     if isinstance(source, FeatureSource):
         return pictures_of(source.whole, index)
-    if isinstance(source, Part):
+    if isinstance(source, Subset):
         return pictures_of(source.whole, source.index[index])
-    return source.images(index)
+    return source.samples(index)
 
 
 def seen_by_trunk(source: Source, progress: Progress | None = None) -> FeatureSource:
     """The features of all pictures: from the cache where they were computed before, else computed now."""
     image_shape(source.shape)
-    if source.images(np.arange(1)).dtype != np.uint8:
+    if source.samples(np.arange(1)).dtype != np.uint8:
         raise UserError(f"{NAME} knows pictures with values from 0 to 255: these hold other numbers")
     held = blake2b(digest_size=12)
     for index in _batches(len(source)):
-        held.update(source.images(index).tobytes())
+        held.update(source.samples(index).tobytes())
     place = writable_cache()
     name = f"features-{NAME}-{held.hexdigest()}"
     if place is None:
@@ -88,7 +88,7 @@ def _compute(source: Source, progress: Progress | None) -> NDArray[np.float32]:
     trunk = EfficientNetLite0().eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     found = np.empty((len(source), FEATURES), np.float32)
     for index in _batches(len(source)):
-        images = torch.from_numpy(source.images(index)).contiguous(memory_format=torch.channels_last)
+        images = torch.from_numpy(source.samples(index)).contiguous(memory_format=torch.channels_last)
         found[index] = trunk((images.float() - OFFSET) / SCALE).numpy()
         if progress is not None:
             progress(int(index[-1]) + 1, len(source))

@@ -137,9 +137,9 @@ def _mean_and_deviation(parts: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
     count, mean, variance = 0, torch.zeros(()), torch.zeros(())
     for part in parts:
         count += part.shape[1]
-        share = part.shape[1] / count
+        fraction = part.shape[1] / count
         spread, centre = torch.std_mean(part, dim=1, correction=0)
         shift = centre - mean
-        mean = mean + share * shift
-        variance = (1 - share) * variance + share * spread.square() + share * (1 - share) * shift.square()
+        mean = mean + fraction * shift
+        variance = (1 - fraction) * variance + fraction * spread.square() + fraction * (1 - fraction) * shift.square()
     return mean, variance.sqrt()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from surelabel.config.run import WeakNorm
 from surelabel.data.batch import Task
 from surelabel.models.heads import BayesianHead, LinearHead
-from surelabel.models.paws_head import Projection
+from surelabel.models.paws_head import PawsHead
 from surelabel.models.prediction import Prediction
 
 
@@ -35,7 +35,7 @@ class Network(nn.Module):
     offset: Tensor
     scale: Tensor
 
-    def __init__(self, backbone: nn.Module, head: LinearHead | BayesianHead | Projection, task: Task) -> None:
+    def __init__(self, backbone: nn.Module, head: LinearHead | BayesianHead | PawsHead, task: Task) -> None:
         super().__init__()
         self.backbone = backbone
         self.head = head

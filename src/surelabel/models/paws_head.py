@@ -16,7 +16,7 @@ from surelabel.models.prediction import Prediction
 BOTTLENECK = 4  # a prediction head is that much narrower in the middle
 
 
-class Projection(nn.Module):
+class PawsHead(nn.Module):
     """Three layers, BatchNorm and ReLU between them; with `bayesian`, the last is Gaussian.
 
     The mean of M draws of a linear layer's weights is again a draw, of weights with 1/√M of the deviation: so that is
@@ -61,7 +61,7 @@ class Projection(nn.Module):
             z = self.last(hidden)
         return z[:, None] if self.prediction_head is None else torch.stack([z, self.prediction_head(z)], dim=1)
 
-    def remember(self, support: Tensor, classes: Tensor) -> None:
+    def update_support(self, support: Tensor, classes: Tensor) -> None:
         """The representations [L, d] of the labelled images and their classes [L]."""
         self.support = F.normalize(support, dim=-1)
         self.support_classes = classes

@@ -74,7 +74,7 @@ def generate(
     quota[1] = samples - quota[0]
     found: list[NDArray[np.float64]] = []
     have = np.zeros(2, dtype=np.int64)
-    with closing(_chunks(parts, recipe, workers or cores.available())) as chunks:
+    with closing(_chunks(parts, recipe, workers or cores.available_cores())) as chunks:
         for chunk in chunks:
             found.append(chunk)
             with_gap = int((classify(chunk) > 0).sum())

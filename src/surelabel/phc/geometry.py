@@ -69,8 +69,8 @@ def mix(
     coverage: NDArray[np.uint8], epsilon_in: float | NDArray[np.float64], epsilon_out: float | NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The mean permittivity of pixels of which `coverage` of nine points lie in epsilon_in."""
-    share = coverage / 9
-    return epsilon_out + share * (epsilon_in - epsilon_out)
+    fraction = coverage / 9
+    return epsilon_out + fraction * (epsilon_in - epsilon_out)
 
 
 def _series(coefficients: NDArray[np.complex128], points: NDArray[np.float64]) -> NDArray[np.float64]:

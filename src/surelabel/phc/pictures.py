@@ -11,7 +11,7 @@ from surelabel.phc.geometry import EPSILON_RANGE
 from surelabel.phc.solver import GAP_BANDS, bands, widths
 from surelabel.phc.store import CLASSES, EMBEDDED, CrystalSet, load
 from surelabel.phc.zone import SIDE, stages
-from surelabel.utils.errors import extra
+from surelabel.utils.errors import optional_import
 from surelabel.utils.files import atomic_write
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _PATH = ("M'", "Γ", "X", "M", "Γ", "Y", "M")
 
 def draw_pictures(out: Path, path: Path = EMBEDDED) -> list[Path]:
     """Draw four pictures of a crystal set, by default the embedded one, into a folder; the files that were written."""
-    with extra("figures", "a picture"):
+    with optional_import("figures", "a picture"):
         from matplotlib.figure import Figure
     crystals = load(path)
     wide = np.flatnonzero(crystals.label == crystals.label.max())

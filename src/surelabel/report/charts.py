@@ -27,7 +27,7 @@ class Line:
 
 
 @styled
-def curves(lines: Sequence[Line], share: bool) -> Figure:
+def curves(lines: Sequence[Line], percent: bool) -> Figure:
     """Values over training steps; line number n has `palette.line_style(n)`. A `share` is shown from 0 to 100 %."""
     figure = Figure(figsize=(3.3, 2.2), layout="constrained")
     axes = figure.subplots()
@@ -44,7 +44,7 @@ def curves(lines: Sequence[Line], share: bool) -> Figure:
     axes.set_xlabel("step")
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    if share:
+    if percent:
         axes.set_ylim(0, 1.02)
         axes.yaxis.set_major_formatter(PercentFormatter(1))
     elif all(value is None or value >= 0 for line in lines for value in line.values):

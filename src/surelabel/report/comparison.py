@@ -81,8 +81,8 @@ def beside(runs: Sequence[RunView]) -> list[tuple[RunView, str]]:
 def overlaid(runs: Sequence[RunView]) -> list[Chart]:
     """Each kind of curve with a line for each run. All runs are in the legend, so that a run keeps its line."""
     charts = []
-    for key, (title, share) in CURVES.items():
+    for key, (title, percent) in CURVES.items():
         lines = [line_of(run.recorded, key, run.name) for run in runs]
         if any(line.drawable for line in lines):
-            charts += chart(title, lines, share, f"all-{key}")
+            charts += chart(title, lines, percent, f"all-{key}")
     return charts

@@ -34,7 +34,7 @@ class Shown:
 Gallery = list[Shown]
 
 
-class Best(NamedTuple):
+class TopPrediction(NamedTuple):
     """The likeliest class of each sample [N], its probability [N] and, by a Bayesian head, how much that varies [N]."""
 
     predicted: NDArray[np.int64]
@@ -42,13 +42,13 @@ class Best(NamedTuple):
     deviation: NDArray[np.floating] | None
 
     @classmethod
-    def of(cls, prediction: Prediction) -> "Best":
+    def of(cls, prediction: Prediction) -> "TopPrediction":
         confidence, predicted = (part.numpy() for part in prediction.probs.max(-1))
         rows = np.arange(len(predicted))
         return cls(predicted, confidence, None if prediction.std is None else prediction.std.numpy()[rows, predicted])
 
 
-def gallery(source: Source, index: NDArray[np.int64], best: Best, score: NDArray[np.floating]) -> Gallery:
+def gallery(source: Source, index: NDArray[np.int64], best: TopPrediction, score: NDArray[np.floating]) -> Gallery:
     """The samples with the highest scores, first those; samples that score minus infinity are never shown.
 
     index [N] of the source, score [N].
@@ -56,7 +56,7 @@ def gallery(source: Source, index: NDArray[np.int64], best: Best, score: NDArray
     predicted, confidence, deviation = best
     true = source.labels[index]
     group = np.where(true == UNLABELLED, predicted, true)
-    chosen = foremost(score, group)
+    chosen = choose(score, group)
     names = called(source, index[chosen])
     shown: Gallery = []
     room = MOST_BYTES
@@ -78,7 +78,7 @@ def gallery(source: Source, index: NDArray[np.int64], best: Best, score: NDArray
     return shown
 
 
-def foremost(score: NDArray[np.floating], group: NDArray[np.int64]) -> NDArray[np.int64]:
+def choose(score: NDArray[np.floating], group: NDArray[np.int64]) -> NDArray[np.int64]:
     """The `FIRST` highest scores, then the highest of each group, in turns: all groups' first, all their second, ...
 
     score [N], group [N] -> at most `MOST` places [n] in 0..N-1. Of equal scores the earlier sample comes first.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import surelabel
 from surelabel.report.record import distinct_names, read_recorded
-from surelabel.utils.errors import UserError, extra
+from surelabel.utils.errors import UserError, optional_import
 from surelabel.utils.files import atomic_write
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _writable(text: str) -> str:
 
 
 def _environment() -> "Environment":
-    with extra("report", "the report page"):
+    with optional_import("report", "the report page"):
         import matplotlib  # noqa: F401
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from surelabel.report import text as words

@@ -11,10 +11,10 @@ from surelabel.data.source import UNLABELLED, DataSet, Source
 from surelabel.equations import Groups, entropy
 from surelabel.inference.trained_run import data_of, load_network
 from surelabel.models.network import Network
-from surelabel.report.gallery import Best, Gallery, gallery
+from surelabel.report.gallery import Gallery, TopPrediction, gallery
 from surelabel.report.record import Figures, Recorded
 from surelabel.training import metrics
-from surelabel.training.evaluate import figures, known, predict, some
+from surelabel.training.evaluate import fixed_sample, labelled_indices, metrics_on, predict
 from surelabel.training.run_folder import RAW
 from surelabel.utils.errors import UserError
 
@@ -58,12 +58,12 @@ def measure(recorded: Recorded) -> Measured:
 
 
 def _of_test(recorded: Recorded, data: DataSet, test: Source, network: Network) -> Measured:
-    index, batch = known(test), recorded.run.evaluation.batch
+    index, batch = labelled_indices(test), recorded.run.evaluation.batch
     prediction = predict(network, test, index, batch)
     labels = torch.from_numpy(test.labels[index])
     sums = metrics.calibration_sums(prediction.probs, labels)
     confusion = _confusion(prediction.probs, labels)
-    best = Best.of(prediction)
+    best = TopPrediction.of(prediction)
     mistaken = np.where(best.predicted == labels.numpy(), -np.inf, best.confidence)
     return Measured(
         samples=len(index),
@@ -80,17 +80,17 @@ def _of_test(recorded: Recorded, data: DataSet, test: Source, network: Network) 
 
 def _raw(recorded: Recorded, test: Source, index: NDArray[np.int64]) -> Figures | None:
     try:
-        return figures(load_network(recorded.folder, RAW), test, index, recorded.run.evaluation.batch)
+        return metrics_on(load_network(recorded.folder, RAW), test, index, recorded.run.evaluation.batch)
     except UserError:
         return None
 
 
 def _of_pool(recorded: Recorded, data: DataSet, network: Network) -> Measured:
-    part = some(data.train, POOL_PART)
+    part = fixed_sample(data.train, POOL_PART)
     unlabelled = np.setdiff1d(part, recorded.labelled)
     index = unlabelled if len(unlabelled) else part
     prediction = predict(network, data.train, index, recorded.run.evaluation.batch)
-    predicted, confidence, _ = best = Best.of(prediction)
+    predicted, confidence, _ = best = TopPrediction.of(prediction)
     classes = len(data.classes)
     count = np.bincount(predicted, minlength=classes)
     mean = np.bincount(predicted, confidence, minlength=classes) / np.maximum(count, 1)

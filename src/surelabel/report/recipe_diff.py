@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from surelabel.config.recipes import RELEASED, SIZES, pictures, recipe
-from surelabel.config.run import OF_THE_MACHINE, Run
+from surelabel.config.run import OF_THE_MACHINE, RunConfig
 from surelabel.config.settings import flatten, with_settings
 from surelabel.training import build
 from surelabel.utils.errors import UserError
@@ -16,7 +16,7 @@ NOT_COMPARED = {"method", "data", "labels", "fidelity", "seed"} | OF_THE_MACHINE
 Difference = tuple[str, Any, Any]  # a setting's name, its value here, its value in the recipe
 
 
-def changed(run: Run) -> tuple[str, list[Difference]] | None:
+def changed(run: RunConfig) -> tuple[str, list[Difference]] | None:
     """The size of the recipe that is nearest to a run, and the settings that differ from it; None without a recipe."""
     made = {size: partial(recipe, run.method, run.data, run.labels, size) for size in SIZES}
     if run.network.trunk != "none":
@@ -25,7 +25,7 @@ def changed(run: Run) -> tuple[str, list[Difference]] | None:
     return min(((size, rows) for size, rows in found if rows is not None), key=lambda pair: len(pair[1]), default=None)
 
 
-def _differences(run: Run, make: Callable[[], Run]) -> list[Difference] | None:
+def _differences(run: RunConfig, make: Callable[[], RunConfig]) -> list[Difference] | None:
     """The settings that differ from a recipe; None where there is no such recipe."""
     try:
         made = make()

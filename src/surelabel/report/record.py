@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.training.run_folder import RunFolder
 from surelabel.utils.errors import UserError
 
@@ -21,7 +21,7 @@ class Recorded:
     """The small files of a run folder. What is missing or damaged is empty here, and named in `notes`."""
 
     folder: RunFolder
-    run: Run
+    run: RunConfig
     classes: tuple[str, ...]
     labelled: NDArray[np.int64]
     data_hash: str | None  # a fingerprint of the training data
@@ -48,7 +48,7 @@ class Recorded:
 def read_recorded(path: str | Path) -> Recorded:
     """Read a run folder. Only its config.yaml must be there."""
     folder = RunFolder(path)
-    run = folder.run()
+    run = folder.config
     notes: list[str] = []
     task = _content(folder.path / "task.json", notes)
     split = _content(folder.path / "split.json", notes)

@@ -146,9 +146,9 @@ def view(recorded: Recorded, name: str, anchor: str) -> RunView:
 def _charts(recorded: Recorded, anchor: str) -> list[Chart]:
     """What happened in training, by kind."""
     charts = []
-    for number, (title, share, keys) in enumerate(CURVES):
+    for number, (title, percent, keys) in enumerate(CURVES):
         lines = [line_of(recorded, key, name) for key, name in keys.items()]
-        charts += chart(title, [line for line in lines if line.drawable], share, f"{anchor}-curve-{number}")
+        charts += chart(title, [line for line in lines if line.drawable], percent, f"{anchor}-curve-{number}")
     return charts
 
 
@@ -156,12 +156,12 @@ def line_of(recorded: Recorded, key: str, name: str) -> Line:
     return Line(name, [row["step"] for row in recorded.history], [row.get(key) for row in recorded.history])
 
 
-def chart(title: str, lines: list[Line], share: bool, anchor: str) -> list[Chart]:
+def chart(title: str, lines: list[Line], percent: bool, anchor: str) -> list[Chart]:
     """A chart of these lines, or nothing where there is none."""
     if not lines:
         return []
     legend = [(*line_style(number), line.name) for number, line in enumerate(lines)]
-    return [Chart(title, inline(figures.curves(lines, share), anchor), legend)]
+    return [Chart(title, inline(figures.curves(lines, percent), anchor), legend)]
 
 
 def bin_rows(bins: Groups) -> list[tuple[str, int, float, float]]:

@@ -12,7 +12,7 @@ from surelabel.data.source import UNLABELLED
 from surelabel.inference.suggest import suggestions
 from surelabel.inference.trained_run import data_of
 from surelabel.report import Section
-from surelabel.report.gallery import Best, gallery
+from surelabel.report.gallery import TopPrediction, gallery
 from surelabel.report.page import TEMPLATES
 from surelabel.training.run_folder import RunFolder
 from surelabel.utils.errors import UserError
@@ -56,7 +56,7 @@ def to_label(run: str | Path, number: int = 20) -> Section | None:
     found = suggestions(run, number, data)
     index = np.array([one.index for one in found], dtype=np.int64)
     deviation = [one.deviation for one in found if one.deviation is not None]
-    best = Best(
+    best = TopPrediction(
         np.array([source.classes.index(one.predicted) for one in found]),
         np.array([one.confidence for one in found]),
         np.array(deviation) if deviation else None,

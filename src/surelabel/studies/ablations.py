@@ -77,8 +77,8 @@ def _samples(scale: str) -> list[Cell]:
 
 def _duration(epochs: int, place: str, scale: str) -> float:
     """As the recipes have it: in steps, or on a laptop as a part of the run."""
-    share = epochs / PAWS_EPOCHS
-    return share if scale == "laptop" else round(share * run_of("paws", place, scale).steps)
+    fraction = epochs / PAWS_EPOCHS
+    return fraction if scale == "laptop" else round(fraction * run_of("paws", place, scale).steps)
 
 
 def _momentum(scale: str) -> list[Cell]:

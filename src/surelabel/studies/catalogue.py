@@ -3,7 +3,7 @@
 from surelabel.studies import ablations, benchmark_studies
 from surelabel.studies import trend_studies as course_studies
 from surelabel.studies.plan import Study
-from surelabel.utils.errors import UserError, closest
+from surelabel.utils.errors import UserError, suggestion
 
 # Without runs: a table or pictures of what is known beforehand.
 STILL = (
@@ -19,5 +19,7 @@ STUDIES: dict[str, Study] = {
 
 def find(name: str) -> Study:
     if name not in STUDIES:
-        raise UserError(f"there is no study {name!r}.{closest(name, STUDIES)} `surelabel study --list` explains them")
+        raise UserError(
+            f"there is no study {name!r}.{suggestion(name, STUDIES)} `surelabel study --list` explains them"
+        )
     return STUDIES[name]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from surelabel.config.recipes import BENCHMARKS, recipe
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.studies.plan import Cell, Job, Printed, changed
 
 TITLES = {
@@ -40,7 +40,7 @@ def benchmark_title(benchmark: str) -> str:
     return f"{NAMES[data]}-{labels}" + ("%" if data == "phc" else "")
 
 
-def run_of(method: str, benchmark: str, scale: str, settings: Mapping[str, Any] | None = None) -> Run:
+def run_of(method: str, benchmark: str, scale: str, settings: Mapping[str, Any] | None = None) -> RunConfig:
     """The recipe's run with some settings changed; on a laptop with one thread, so that workers share the cores.
 
     Two are no methods of their own, but supervised: all-labels, and strong-views of the labelled samples.
@@ -52,7 +52,7 @@ def run_of(method: str, benchmark: str, scale: str, settings: Mapping[str, Any] 
         run = replace(run, views=replace(run.views, labelled="strong"))
     if scale == "laptop":
         run = replace(run, threads=1)
-    made: Run = changed(run, settings or {})
+    made: RunConfig = changed(run, settings or {})
     return made
 
 

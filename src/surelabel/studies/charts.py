@@ -9,7 +9,7 @@ from surelabel.data.long_tail import GROUPS
 from surelabel.methods.schedules import ema_cosine, linear_warmup
 from surelabel.studies.layout import Filled, Layout, side_by_side
 from surelabel.studies.plan import Study
-from surelabel.utils.errors import extra
+from surelabel.utils.errors import optional_import
 from surelabel.utils.files import atomic_write
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def draw(study: Study, layout: Layout) -> "Figure | None":
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    with extra("study", "a figure"):
+    with optional_import("study", "a figure"):
         from matplotlib.figure import Figure
     return Figure(figsize=(width, height), layout="constrained")
 

@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from surelabel.config.ignored import unused
+from surelabel.config.ignored import ignored_settings
 from surelabel.config.recipes import SIZES
-from surelabel.config.run import OF_THE_MACHINE, Run
+from surelabel.config.run import OF_THE_MACHINE, RunConfig
 from surelabel.config.settings import flatten
 
 SCALES = SIZES
@@ -30,7 +30,7 @@ class Printed:
 class Job:
     """A run, or, with a learning rate, the fine-tuning of a linear head that follows it."""
 
-    run: Run
+    run: RunConfig
     finetune: float | None = None
 
     @property
@@ -128,25 +128,25 @@ def key_of(settings: Mapping[str, Any]) -> str:
     Only of that, so that a setting which is added later, and which an older run did without, changes no key; and only
     of settings that its method reads.
     """
-    return hashlib.blake2b(json.dumps(told(settings), sort_keys=True).encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(json.dumps(non_defaults(settings), sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
-def told(settings: Mapping[str, Any]) -> dict[str, Any]:
+def non_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Of these settings those that say something: not the default, and read by the method."""
-    aside = OF_THE_MACHINE | unused(run_with(settings))
+    aside = OF_THE_MACHINE | ignored_settings(run_with(settings))
     plain = {key: _plain(value) for key, value in settings.items() if key not in aside}
     return {key: value for key, value in plain.items() if value != _plain(_defaults().get(key))}
 
 
-def run_with(settings: Mapping[str, Any]) -> Run:
+def run_with(settings: Mapping[str, Any]) -> RunConfig:
     """The run that these settings are of, those that no run has left out."""
-    made: Run = changed(Run(), {key: settings[key] for key in settings if key in _defaults()})
+    made: RunConfig = changed(RunConfig(), {key: settings[key] for key in settings if key in _defaults()})
     return made
 
 
-def different(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:
+def diff(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:
     """In what two runs differ: 'steps (1000, 2000)'."""
-    first, second = told(one), told(two)
+    first, second = non_defaults(one), non_defaults(two)
     keys = [key for key in {**first, **second} if first.get(key) != second.get(key)]
     return [f"{key} ({one.get(key)}, {two.get(key)})" for key in keys]
 
@@ -159,7 +159,7 @@ def job_key(job: Job) -> str:
 def _briefly(job: Job) -> dict[str, Any]:
     """What tells a job apart, as settings that have its key: seeds are many, and differ in nothing else."""
     settings = settings_of(job)
-    return {key: settings[key] for key in told(settings)} | {"method": job.run.method}
+    return {key: settings[key] for key in non_defaults(settings)} | {"method": job.run.method}
 
 
 def folder_name(job: Job) -> str:
@@ -169,7 +169,7 @@ def folder_name(job: Job) -> str:
 
 @cache
 def _defaults() -> dict[str, Any]:
-    return flatten(asdict(Run()))
+    return flatten(asdict(RunConfig()))
 
 
 def _plain(value: Any) -> Any:

@@ -17,7 +17,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from surelabel.studies.records import Record
-from surelabel.studies.storage import alone, open_storage
+from surelabel.studies.storage import exclusive, open_storage
 from surelabel.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def patient(ask: Callable[Concatenate["Queue", P], T]) -> Callable[Concatenate["Queue", P], T]:
+def retry(ask: Callable[Concatenate["Queue", P], T]) -> Callable[Concatenate["Queue", P], T]:
     """Ask again for a while, and say so: a server that is started anew must not end the workers of a cluster."""
 
     @wraps(ask)
@@ -80,7 +80,7 @@ class Queue:
         self.storage = open_storage(url, BEAT, lost_after)
         import optuna
 
-        with alone(url):
+        with exclusive(url):
             self.study = optuna.create_study(
                 storage=self.storage, study_name=NAME, load_if_exists=True, direction="maximize"
             )
@@ -90,28 +90,28 @@ class Queue:
         self.outage = time.monotonic()
         self.storage.remove_session()
 
-    @patient
+    @retry
     def offer(self, records: Mapping[str, Record]) -> None:
         """Let the others know what is finished already."""
-        with alone(self.url):
+        with exclusive(self.url):
             known = self._by_key()
             for key, record in records.items():
                 if key not in known or known[key].state != self.states.COMPLETE:
                     self._add(key, self.states.COMPLETE, record)
 
-    @patient
+    @retry
     def add(self, keys: Sequence[str]) -> None:
         """Let these runs wait for a worker, unless they are there; those that failed before are tried again."""
-        with alone(self.url):
+        with exclusive(self.url):
             known = self._by_key()
             for key in keys:
                 if key not in known or known[key].state == self.states.FAIL:
                     self._add(key, self.states.WAITING, asked=True)
 
-    @patient
+    @retry
     def claim(self, keys: Sequence[str], after: Mapping[str, str]) -> Claim | None:
         """The first of these runs that waits, and whose predecessor, if it has one, is complete."""
-        with alone(self.url):
+        with exclusive(self.url):
             self._revive()
             known = self._by_key()
             for key in keys:
@@ -126,7 +126,7 @@ class Queue:
                 return Claim(key, trial)
         return None
 
-    @patient
+    @retry
     def finish(self, claim: Claim, record: Record) -> None:
         """The run is complete, even if its worker was taken for dead meanwhile."""
         import optuna
@@ -138,7 +138,7 @@ class Queue:
         except optuna.exceptions.UpdateFinishedTrialError:
             self.offer({claim.key: record})
 
-    @patient
+    @retry
     def fail(self, claim: Claim, error: str | None) -> None:
         """The run cannot be done: with an error, no worker tries again until it is asked for anew."""
         import optuna
@@ -155,7 +155,7 @@ class Queue:
         self.fail(claim, None)
         self.add([claim.key])
 
-    @patient
+    @retry
     def records(self, keys: Collection[str]) -> dict[str, Record]:
         """Of the complete runs among these."""
         return {
@@ -164,7 +164,7 @@ class Queue:
             if key in keys and trial.state == self.states.COMPLETE
         }
 
-    @patient
+    @retry
     def counts(self, keys: Collection[str]) -> dict[str, list[str]]:
         """The keys that are waiting, running, complete and failed."""
         found: dict[str, list[str]] = {name: [] for name in ("waiting", "running", "complete", "fail")}
@@ -173,7 +173,7 @@ class Queue:
                 found[trial.state.name.lower()].append(key)
         return found
 
-    @patient
+    @retry
     def errors(self, keys: Collection[str]) -> dict[str, str]:
         """Why the failed ones failed; one whose worker is gone waits for another, whoever sees that first."""
         return {

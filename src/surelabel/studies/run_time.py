@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cache, cached_property
 from statistics import median
 
-from surelabel.config.run import Run, steps_of
+from surelabel.config.run import RunConfig, steps_of
 from surelabel.studies.cells import CLASSES
 from surelabel.studies.plan import FINETUNED, Job, run_with
 from surelabel.studies.records import Record
@@ -35,7 +35,7 @@ class Clock:
     def __init__(self, records: Iterable[Record] = (), speed: float = 1.0) -> None:
         self.speed = speed
         self._taken: dict[Kind, list[float]] = {}  # on the machine of reference
-        self._runs: dict[Kind, Run] = {}
+        self._runs: dict[Kind, RunConfig] = {}
         for record in records:
             settings = record["config"]
             kind = (str(settings["method"]), *(str(settings.get(key)) for key in (*KIND, FINETUNED)))
@@ -72,7 +72,7 @@ class Clock:
         return found
 
 
-def modelled(run: Run) -> float:
+def modelled(run: RunConfig) -> float:
     """Seconds on the machine of reference by the work of a run."""
     image = REFERENCE["seconds"] / REFERENCE["images"] * work(run)
     evaluations = run.steps // max(1, steps_of(run.evaluation.every, run.steps)) * (run.evaluation.samples or 10_000)
@@ -80,9 +80,9 @@ def modelled(run: Run) -> float:
     return image * (images_of(run) * run.steps + tested / 3)
 
 
-def images_of(run: Run) -> float:
+def images_of(run: RunConfig) -> float:
     """The images of a step that pass the network; a pass without gradients counts a third."""
-    if run.by_neighbours:
+    if run.uses_neighbours:
         crops = run.paws
         small = crops.smalls * (9 / 16) ** 2
         taught = (2 / 3 if run.teaches else 0) * crops.unlabelled
@@ -94,7 +94,7 @@ def images_of(run: Run) -> float:
     return run.batch.labelled + pool * (2 if run.forward == "joint" else 4 / 3)
 
 
-def work(run: Run) -> float:
+def work(run: RunConfig) -> float:
     """Of passing one image through the network, in units of the network of reference."""
     side = SIDES.get(run.data, 32) / run.network.stem_stride
     reference = _multiplications(REFERENCE_NETWORK, 16)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.utils.errors import extra
+from surelabel.utils.errors import optional_import
 
 LEVEL = 0.95
 LEAST = 5  # points of a correlation: resamples of fewer are so much alike that an interval would say nothing
@@ -51,7 +51,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _stats() -> Any:
-    with extra("study", "a study"):
+    with optional_import("study", "a study"):
         from scipy import stats
     return stats
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from surelabel.utils.errors import UserError, extra
+from surelabel.utils.errors import UserError, optional_import
 
 if TYPE_CHECKING:
     import optuna
@@ -17,7 +17,7 @@ LOCK_NUMBER = 7_236_511  # any number, the same everywhere, for PostgreSQL's adv
 
 
 @contextmanager
-def alone(url: str) -> Iterator[None]:
+def exclusive(url: str) -> Iterator[None]:
     """Within this block no other worker on this storage, here or elsewhere, is in such a block."""
     if url.startswith("sqlite"):
         with FileLock(f"{_file(url)}.lock"):
@@ -36,7 +36,7 @@ def _file(url: str) -> Path:
 
 def open_storage(url: str, heartbeat: int | None = None, lost_after: int | None = None) -> "optuna.storages.RDBStorage":
     """Optuna's storage at this URL; what is wrong with it is told without its password."""
-    with extra("study", "a study"):
+    with optional_import("study", "a study"):
         import optuna
         import psycopg
         from sqlalchemy.engine import make_url
@@ -61,7 +61,7 @@ def open_storage(url: str, heartbeat: int | None = None, lost_after: int | None 
         try:
             if kind == "sqlite":
                 _file(url).parent.mkdir(parents=True, exist_ok=True)
-            with alone(url):  # two that make the tables at the same time would get in each other's way
+            with exclusive(url):  # two that make the tables at the same time would get in each other's way
                 return optuna.storages.RDBStorage(driver, engine, heartbeat_interval=heartbeat, grace_period=lost_after)
         except (SQLAlchemyError, psycopg.Error, OSError, RuntimeError) as error:
             raise UserError(f"cannot open the storage {shown}: {str(error).splitlines()[0]}") from error

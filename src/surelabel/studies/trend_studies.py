@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from surelabel.config.recipes import pictures
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.studies.ablations import AT_ONCE, PART_PAIRS, PARTS, SOFT_ALL
 from surelabel.studies.cells import cell, seeds_of
 from surelabel.studies.plan import Cell, Job, Study, changed
@@ -31,10 +31,10 @@ def _features(scale: str) -> list[Cell]:
     ]
 
 
-def _on_features(method: str, labels: int, settings: Mapping[str, Any], scale: str) -> Run:
+def _on_features(method: str, labels: int, settings: Mapping[str, Any], scale: str) -> RunConfig:
     """The recipe of own pictures, for ten times as long."""
     longer = {"steps": 3000, "evaluation.every": 0.025, "threads": 1 if scale == "laptop" else None}
-    made: Run = changed(pictures(method, "cifar10", labels), {**longer, **settings})
+    made: RunConfig = changed(pictures(method, "cifar10", labels), {**longer, **settings})
     return made
 
 

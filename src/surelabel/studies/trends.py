@@ -62,11 +62,11 @@ def quarter(record: Record, number: int) -> Figures:
     """Means over the evaluations in this quarter of the run, from 1; purity is that of all that was accepted in it."""
     last = record["history"][-1]["step"]
     rows = [row for row in record["history"] if (number - 1) * last < 4 * row["step"] <= number * last]
-    told = [row for row in rows if row["purity"] is not None]  # it is not known where nothing was accepted
-    accepted = sum(row["acceptance"] for row in told)
+    non_defaults = [row for row in rows if row["purity"] is not None]  # it is not known where nothing was accepted
+    accepted = sum(row["acceptance"] for row in non_defaults)
     return {
         "ece": _mean([row["ece"] for row in rows]),
-        "purity": sum(row["acceptance"] * row["purity"] for row in told) / accepted if told else None,
+        "purity": sum(row["acceptance"] * row["purity"] for row in non_defaults) / accepted if non_defaults else None,
         "acceptance": _mean([row["acceptance"] for row in rows]),
     }
 

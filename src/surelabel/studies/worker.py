@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import surelabel
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.data.benchmarks import mnist as idx
 from surelabel.studies import records as results
 from surelabel.studies import run_time as estimate
@@ -109,7 +109,7 @@ def perform(job: Job, place: Place) -> Record:
     from surelabel.training.run_folder import RunFolder
 
     stored = RunFolder(folder)
-    run = finetune(replace(stored.run(), data_dir=where), str(folder), len(stored.labelled()))
+    run = finetune(replace(stored.config, data_dir=where), str(folder), len(stored.labelled()))
     run = replace(run, out=str(own), optimizer=replace(run.optimizer, lr=job.finetune))
     source = _train(run, own, labels_of=folder)
     return results.record_of(own, job.finetune, base=folder, source=source)
@@ -164,7 +164,7 @@ def _finished(folder: Path) -> bool:
     return (folder / "result.json").is_file()
 
 
-def _train(run: Run, folder: Path, labels_of: Path | None = None) -> str | None:
+def _train(run: RunConfig, folder: Path, labels_of: Path | None = None) -> str | None:
     """Make the run, or go on with it; the source that made it, None where it was finished before."""
     from rich.console import Console
 
@@ -175,7 +175,7 @@ def _train(run: Run, folder: Path, labels_of: Path | None = None) -> str | None:
         return None
     begun = (folder / "config.yaml").is_file()
     if begun:  # with a checkpoint what it started from no longer matters, and may have been moved since
-        run = replace(run, init=RunFolder(folder).run().init)
+        run = replace(run, init=RunFolder(folder).config.init)
     source = results.source_of(Path(surelabel.__file__).parent)  # before the run: its files may change meanwhile
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Warnings too: hundreds of runs would repeat them.

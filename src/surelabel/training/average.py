@@ -20,7 +20,7 @@ class Rule(Protocol):
 
 
 @dataclass(frozen=True)
-class Moving:
+class EMA:
     """An exponential moving average with a constant γ = `decay`; `warm` begins with a smaller one."""
 
     decay: float
@@ -31,7 +31,7 @@ class Moving:
 
 
 @dataclass(frozen=True)
-class Rising:
+class WarmupEMA:
     """An exponential moving average whose γ rises in a straight line from 0 to `gamma` and stays there (CIFAR)."""
 
     gamma: float
@@ -42,7 +42,7 @@ class Rising:
 
 
 @dataclass(frozen=True)
-class Cosine:
+class CosineEMA:
     """An exponential moving average whose γ rises from `gamma` to 1 as one minus a cosine (ImageNet, FixMatch)."""
 
     gamma: float
@@ -53,7 +53,7 @@ class Cosine:
 
 
 @dataclass(frozen=True)
-class Equal:
+class SWA:
     """Stochastic weight averaging: a copy for `onset` updates, then the mean of the weights since, all alike."""
 
     onset: int

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from surelabel.config.recipes import PHOTOGRAPH
-from surelabel.config.run import OWN, Run, WeakNorm, steps_of
+from surelabel.config.run import CUSTOM, RunConfig, WeakNorm, steps_of
 from surelabel.data import load as datasets
 from surelabel.data import views
 from surelabel.data.batch import Task
@@ -29,10 +29,10 @@ from surelabel.methods.targets import Hard, Sharpen
 from surelabel.models.backbones import backbone, pretrained
 from surelabel.models.heads import Bayesian, BayesianHead, LinearHead
 from surelabel.models.network import Network
-from surelabel.models.paws_head import Projection
-from surelabel.training.average import Cosine, Equal, Moving, Rising, Rule, averaged
+from surelabel.models.paws_head import PawsHead
+from surelabel.training.average import EMA, SWA, CosineEMA, Rule, WarmupEMA, averaged
 from surelabel.training.build_views import build_view
-from surelabel.training.components import NOTHING, Own
+from surelabel.training.components import NO_COMPONENTS, Components
 from surelabel.training.lars import LARS
 from surelabel.training.run_folder import RunFolder
 from surelabel.training.state import TrainState
@@ -42,27 +42,27 @@ from surelabel.utils.errors import UserError
 from surelabel.utils.rng import generator
 
 
-def resolve(run: Run) -> Run:
+def resolve(run: RunConfig) -> RunConfig:
     """The run with nothing left open: the method's own values, the device and the number of threads filled in."""
-    device = devices.usable(run.device)
+    device = devices.resolve_device(run.device)
     return replace(
         _with_own_values(run, build_method(run)),
         device=device,
-        precision=devices.usual_precision(device) if run.precision == "auto" else run.precision,
+        precision=devices.default_precision(device) if run.precision == "auto" else run.precision,
         # A GPU gains from it in long runs; on a CPU, compiling takes longer than a short run.
         compile=device == "cuda" if run.compile is None else run.compile,
         pixels=run.pixels or (PHOTOGRAPH if pretrained.NAME in (run.network.trunk, run.network.name) else None),
         # A table's sums are too small to share: a second thread gains nothing, and waits where others work.
-        threads=run.threads or (1 if run.small else cores.for_each(run.devices)),
+        threads=run.threads or (1 if run.small else cores.cores_per_process(run.devices)),
         out=str(run.folder),
-        data=run.data if run.data in (OWN, *datasets.NAMED) else _whole(run.data),
-        data_dir=None if run.data_dir is None else _whole(run.data_dir),
-        labels=",".join(map(_whole, run.label_paths)) or run.labels,
-        init=None if run.init is None else _whole(run.init),
+        data=run.data if run.data in (CUSTOM, *datasets.NAMED) else _absolute(run.data),
+        data_dir=None if run.data_dir is None else _absolute(run.data_dir),
+        labels=",".join(map(_absolute, run.label_paths)) or run.labels,
+        init=None if run.init is None else _absolute(run.init),
     )
 
 
-def _with_own_values(run: Run, method: SelfTraining | Paws) -> Run:
+def _with_own_values(run: RunConfig, method: SelfTraining | Paws) -> RunConfig:
     temperature = method.target.temperature if isinstance(method.target, Sharpen) else 0.0
     run = replace(run, target=replace(run.target, temperature=temperature))
     if isinstance(method, Paws):
@@ -78,12 +78,12 @@ def _with_own_values(run: Run, method: SelfTraining | Paws) -> Run:
     )
 
 
-def _whole(path: str) -> str:
+def _absolute(path: str) -> str:
     """The whole of a path that is there, so that the run can be evaluated from any folder."""
     return str(Path(path).resolve()) if Path(path).exists() else path
 
 
-def build_method(run: Run, samples: int = 1) -> SelfTraining | Paws:
+def build_method(run: RunConfig, samples: int = 1) -> SelfTraining | Paws:
     """The method that a run names, with the run's settings, where given, in place of the method's own.
 
     `samples` is the number of distinct training samples, which the ELBO divides by.
@@ -110,13 +110,13 @@ def build_method(run: Run, samples: int = 1) -> SelfTraining | Paws:
     )
 
 
-def _weak_norm(run: Run, own: WeakNorm) -> WeakNorm:
+def _weak_norm(run: RunConfig, own: WeakNorm) -> WeakNorm:
     """A teacher's running statistics are averages of the network's: its own passes must not move them."""
     asked = run.weak_norm or own
     return "batch-kept" if run.teaches and asked == "batch" else asked
 
 
-def _paws(run: Run, method: Paws) -> Paws:
+def _paws(run: RunConfig, method: Paws) -> Paws:
     if run.target.temperature == 0:
         raise UserError("paws learns from sharpened assignments: target.temperature must be above zero")
     return replace(
@@ -130,11 +130,11 @@ def _paws(run: Run, method: Paws) -> Paws:
     )
 
 
-def _bayesian(run: Run) -> Bayesian:
+def _bayesian(run: RunConfig) -> Bayesian:
     return Bayesian(run.head.samples, run.head.sampling, run.head.prior)
 
 
-def _select(run: Run, own: Select, temperature: float) -> Select:
+def _select(run: RunConfig, own: Select, temperature: float) -> Select:
     """The method's own selection rule with the run's settings."""
     asked = run.selection
     if isinstance(own, Confidence):
@@ -153,7 +153,7 @@ def _select(run: Run, own: Select, temperature: float) -> Select:
     return own
 
 
-def build_fabric(run: Run) -> Fabric:
+def build_fabric(run: RunConfig) -> Fabric:
     """What puts the network on its device and, with several processes, averages their gradients."""
     return Fabric(
         accelerator=run.device,
@@ -163,7 +163,7 @@ def build_fabric(run: Run) -> Fabric:
     )
 
 
-def build_network(run: Run, task: Task, own: Own = NOTHING) -> Network:
+def build_network(run: RunConfig, task: Task, own: Components = NO_COMPONENTS) -> Network:
     """A network whose initial weights are a function of the seed alone; the backbone's do not depend on the head."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(generator(run.seed, "weights").integers(2**63)))
@@ -178,26 +178,26 @@ def build_network(run: Run, task: Task, own: Own = NOTHING) -> Network:
     return made.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
-def _backbone(run: Run, task: Task, own: Own) -> tuple[nn.Module, int]:
+def _backbone(run: RunConfig, task: Task, own: Components) -> tuple[nn.Module, int]:
     """The backbone, and how many features it makes."""
-    if run.network.name == OWN:
+    if run.network.name == CUSTOM:
         return own.given_backbone(task.shape)
     made = backbone(run.network, task.shape)
     return made, made.features
 
 
-def _head(run: Run, features: int, classes: int) -> LinearHead | BayesianHead | Projection:
+def _head(run: RunConfig, features: int, classes: int) -> LinearHead | BayesianHead | PawsHead:
     method = build_method(run)
     if isinstance(method, Paws):
         settings = run.paws
-        return Projection(
+        return PawsHead(
             features, settings.width, classes, settings.temperature, method.head, settings.prediction_head,
             batch_norm=run.network.norm == "batch",
         )  # fmt: skip
     return BayesianHead(features, classes, method.head) if method.head else LinearHead(features, classes)
 
 
-def build_optimizers(network: Network, run: Run) -> list[torch.optim.Optimizer]:
+def build_optimizers(network: Network, run: RunConfig) -> list[torch.optim.Optimizer]:
     """SGD, or LARS, that spares biases and BatchNorm (all that has one dimension); Adam for a Bayesian classifier.
 
     BAM-PAWS's Gaussian layer stays with the network's own optimizer, its ρ spared like the biases. Each group of
@@ -226,7 +226,9 @@ def build_optimizers(network: Network, run: Run) -> list[torch.optim.Optimizer]:
     return optimizers
 
 
-def build_loader(run: Run, data: DataSet, labelled: NDArray[np.int64], own: Own = NOTHING) -> Loader | MultiCropLoader:
+def build_loader(
+    run: RunConfig, data: DataSet, labelled: NDArray[np.int64], own: Components = NO_COMPONENTS
+) -> Loader | MultiCropLoader:
     """The loader of a run's batches."""
     method = METHODS[run.base]
     device = torch.device(run.device)
@@ -239,7 +241,7 @@ def build_loader(run: Run, data: DataSet, labelled: NDArray[np.int64], own: Own 
     )  # fmt: skip
 
 
-def _multicrop(run: Run, data: DataSet, labelled: NDArray[np.int64], device: torch.device) -> MultiCropLoader:
+def _multicrop(run: RunConfig, data: DataSet, labelled: NDArray[np.int64], device: torch.device) -> MultiCropLoader:
     settings = run.paws
     if len(data.train.shape) != 3:
         raise UserError(f"{run.method} compares crops of images, and these samples are none: choose another --method")
@@ -266,24 +268,26 @@ def _multicrop(run: Run, data: DataSet, labelled: NDArray[np.int64], device: tor
     return loader
 
 
-def build_state(run: Run, network: Network, method: Method) -> TrainState:
+def build_state(run: RunConfig, network: Network, method: Method) -> TrainState:
     """The state before the first step."""
     network.to(run.device)
     rule = averaging_rule(run)
     average = None if rule is None else averaged(network, rule, run.average.buffers)
-    return TrainState(network, average, build_optimizers(network, run), method.init(), taught=run.teaches is not None)
+    return TrainState(
+        network, average, build_optimizers(network, run), method.init(), average_teaches=run.teaches is not None
+    )
 
 
-def averaging_rule(run: Run) -> Rule | None:
+def averaging_rule(run: RunConfig) -> Rule | None:
     """How the weights are averaged: as a teacher, else for evaluation alone; PAWS evaluates the network itself."""
     teacher = run.teacher
     if run.teaches == "swa":
-        return Equal(steps_of(teacher.onset, run.steps))
+        return SWA(steps_of(teacher.onset, run.steps))
     if run.teaches == "ema":
         if teacher.schedule == "linear":
-            return Rising(teacher.gamma, steps_of(teacher.warmup, run.steps))
-        return Cosine(teacher.gamma, run.steps)
-    return None if run.by_neighbours else Moving(run.average.decay, run.average.warm)
+            return WarmupEMA(teacher.gamma, steps_of(teacher.warmup, run.steps))
+        return CosineEMA(teacher.gamma, run.steps)
+    return None if run.uses_neighbours else EMA(run.average.decay, run.average.warm)
 
 
 def start_from(network: Network, path: str | Path) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.config.run import OWN, Run
+from surelabel.config.run import CUSTOM, RunConfig
 from surelabel.data import load as datasets
 from surelabel.data.batch import Task
 from surelabel.data.holdout import choose_held_out, parse_holdout, without
-from surelabel.data.images.folder import files_of
+from surelabel.data.images.folder import folder_of
 from surelabel.data.images.map_files import Progress
 from surelabel.data.label_list import read_listed
 from surelabel.data.shards.source import ShardSource
@@ -19,13 +19,15 @@ from surelabel.data.source import DataSet
 from surelabel.data.splits import draw_labelled, parse_labels
 from surelabel.models.backbones import pretrained
 from surelabel.models.frozen_features import pictures_of, with_features
-from surelabel.training.components import NOTHING, Own
+from surelabel.training.components import NO_COMPONENTS, Components
 from surelabel.utils.errors import UserError
 
 
-def load_data(run: Run, own: Own = NOTHING, progress: Progress | None = None) -> tuple[DataSet, NDArray[np.int64]]:
+def load_data(
+    run: RunConfig, own: Components = NO_COMPONENTS, progress: Progress | None = None
+) -> tuple[DataSet, NDArray[np.int64]]:
     """The data that a run names, or was given, and which of its training samples give their labels away."""
-    if run.data == OWN:
+    if run.data == CUSTOM:
         data = own.given_data()
     else:
         data = datasets.load(run.data, run.data_dir, run.label_column, run.table, run.label_files, progress, run.pixels)
@@ -36,7 +38,7 @@ def load_data(run: Run, own: Own = NOTHING, progress: Progress | None = None) ->
         )
     if run.network.trunk != "none":
         data = with_features(data, progress)
-    elif run.network.name == pretrained.NAME and data.train.images(np.arange(1)).dtype == np.uint8:
+    elif run.network.name == pretrained.NAME and data.train.samples(np.arange(1)).dtype == np.uint8:
         channels = len(data.offset)
         data = replace(data, offset=(pretrained.OFFSET,) * channels, scale=(pretrained.SCALE,) * channels)
     labelled = build_split(run, data)
@@ -46,10 +48,10 @@ def load_data(run: Run, own: Own = NOTHING, progress: Progress | None = None) ->
     return without(data, labelled, held)
 
 
-def build_split(run: Run, data: DataSet) -> NDArray[np.int64]:
+def build_split(run: RunConfig, data: DataSet) -> NDArray[np.int64]:
     """Which training samples give their labels away, by the run's seed or by a list; all that a table names."""
     if run.label_list is not None:
-        files = files_of(data.train)
+        files = folder_of(data.train)
         names = data.train.names() if isinstance(data.train, ShardSource) else None if files is None else files.paths
         if names is None:
             raise UserError(f"--labels {run.label_list} lists files, and --data {run.data} has none")
@@ -71,5 +73,5 @@ def fingerprint(data: DataSet) -> str:
 
 def task_of(data: DataSet) -> Task:
     """What a network has to know of this data."""
-    dtype = data.train.images(np.arange(1)).dtype
+    dtype = data.train.samples(np.arange(1)).dtype
     return Task(data.train.shape, data.classes, str(dtype), data.offset, data.scale)

@@ -5,23 +5,25 @@ from typing import Literal
 import numpy as np
 import torch
 
-from surelabel.config.run import OWN, TABLE_VIEWS, Run
+from surelabel.config.run import CUSTOM, TABLE_VIEWS, RunConfig
 from surelabel.data import views
 from surelabel.data.source import DataSet
 from surelabel.data.tables.source import table_of
 from surelabel.data.views import Corrupt, Noise, View
 from surelabel.models.frozen_features import FeatureSource, features_of
-from surelabel.training.components import NOTHING, Own
-from surelabel.utils.devices import workshop
+from surelabel.training.components import NO_COMPONENTS, Components
+from surelabel.utils.devices import augmentation_device
 from surelabel.utils.errors import UserError
 
 MOST_DONORS = 10_000  # rows that corrupted features are drawn from
 
 
-def build_view(role: Literal["labelled", "weak", "strong"], run: Run, data: DataSet, own: Own = NOTHING) -> View:
+def build_view(
+    role: Literal["labelled", "weak", "strong"], run: RunConfig, data: DataSet, own: Components = NO_COMPONENTS
+) -> View:
     """The view that a run has for this role."""
     name: str = getattr(run.views, role)
-    if name == OWN:
+    if name == CUSTOM:
         return own.view(role)
     if name in TABLE_VIEWS:
         return _of_table(name, role, run, data)
@@ -33,26 +35,26 @@ def build_view(role: Literal["labelled", "weak", "strong"], run: Run, data: Data
     return views.named(name)
 
 
-def _of_table(name: str, role: str, run: Run, data: DataSet) -> View:
+def _of_table(name: str, role: str, run: RunConfig, data: DataSet) -> View:
     features, source = features_of(data.train), table_of(data.train)
     if features is not None:
         return _of_features(name, run, data, features)
     if source is None:
         raise UserError(f"views.{role} {name} is a view of tables, and these are {_kind(data)}: choose another")
-    device = workshop(torch.device(run.device))
+    device = augmentation_device(torch.device(run.device))
     if name == "noise":
         return Noise(run.table.noise, torch.from_numpy(source.encoding.standardised).float().to(device))
     groups = torch.from_numpy(source.encoding.groups).to(device)
     return Corrupt(run.table.corruption, torch.from_numpy(source.rows).to(device), groups)
 
 
-def _of_features(name: str, run: Run, data: DataSet, source: FeatureSource) -> View:
+def _of_features(name: str, run: RunConfig, data: DataSet, source: FeatureSource) -> View:
     """Features are columns too, each in units of its own deviation."""
-    device = workshop(torch.device(run.device))
+    device = augmentation_device(torch.device(run.device))
     if name == "noise":
         return Noise(run.table.noise, torch.tensor(data.scale, device=device))
     some = np.unique(np.linspace(0, len(source) - 1, min(MOST_DONORS, len(source))).astype(np.int64))
-    donors = torch.from_numpy(source.images(some)).to(device)
+    donors = torch.from_numpy(source.samples(some)).to(device)
     return Corrupt(run.table.corruption, donors, torch.arange(donors.shape[1], device=device))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from surelabel.config.run import OWN, Run
+from surelabel.config.run import CUSTOM, RunConfig
 from surelabel.data.source import DataSet
 from surelabel.data.views import View
 from surelabel.utils.errors import UserError
@@ -16,8 +16,8 @@ ROLES = ("labelled", "weak", "strong")
 
 
 @dataclass(frozen=True)
-class Own:
-    """What is given stands in a run's settings as "own", and has to be given again to resume or evaluate the run.
+class Components:
+    """What is given stands in a run's settings as "custom", and has to be given again to resume or evaluate the run.
 
     `backbone` makes a module (samples [N, *shape] -> features [N, D]) from the samples' shape; `views` are for the
     roles "labelled", "weak" and "strong", of which those left out keep the view that the settings name.
@@ -32,13 +32,13 @@ class Own:
             if role not in ROLES:
                 raise UserError(f"there is no view named {role!r}: give views for {', '.join(ROLES)}")
 
-    def named_in(self, run: Run) -> Run:
-        """The run, in whose settings "own" stands for each part that is given."""
+    def named_in_config(self, run: RunConfig) -> RunConfig:
+        """The run, in whose settings "custom" stands for each part that is given."""
         if self.data is not None:
-            run = replace(run, data=OWN)
+            run = replace(run, data=CUSTOM)
         if self.backbone is not None:
-            run = replace(run, network=replace(run.network, name=OWN))
-        roles: dict[str, Any] = dict.fromkeys(self.views, OWN)
+            run = replace(run, network=replace(run.network, name=CUSTOM))
+        roles: dict[str, Any] = dict.fromkeys(self.views, CUSTOM)
         return replace(run, views=replace(run.views, **roles))
 
     def given_data(self) -> DataSet:
@@ -66,7 +66,7 @@ class Own:
         return made.train(), features.shape[1]
 
 
-NOTHING = Own()
+NO_COMPONENTS = Components()
 
 
 def _missing(what: str, key: str) -> UserError:

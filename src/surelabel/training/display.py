@@ -58,7 +58,7 @@ class Display:
 
     def evaluation(self, row: dict[str, Any]) -> None:
         """Show the figures of an evaluation."""
-        shown = figures_in_words(row)
+        shown = format_metrics(row)
         if self.progress:
             self.progress.update(self.task, figures=shown)
         else:
@@ -80,7 +80,7 @@ def reading(console: Console) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, files: progress.update(task, completed=done, total=files, visible=True)
 
 
-def figures_in_words(row: dict[str, Any]) -> str:
+def format_metrics(row: dict[str, Any]) -> str:
     """'accuracy 71.2 %  ECE 0.043  accepted 81 %', with what there is."""
     shown = []
     if "accuracy" in row:
@@ -93,19 +93,19 @@ def figures_in_words(row: dict[str, Any]) -> str:
     return "  ".join(shown)
 
 
-def pictures_in_words(shape: tuple[int, int, int]) -> str:
+def describe_pictures(shape: tuple[int, int, int]) -> str:
     """'pictures, read at 28 × 28 pixels, grey': the files themselves may be of any size."""
     channels, height, width = shape
     return f"pictures, read at {width} × {height} pixels, {'grey' if channels == 1 else 'in colour'}"
 
 
-def table_in_words(columns: Mapping[str, Sequence[str]]) -> str:
+def describe_table(columns: Mapping[str, Sequence[str]]) -> str:
     """'rows, with columns of numbers (alcohol, ash) and of categories (colour)', by the names of each kind."""
     kinds = [f"of {kind} ({_some(names)})" for kind, names in columns.items() if names]
     return f"rows, with columns {' and '.join(kinds)}"
 
 
-def found_in_words(kind: str, samples: int, labels: NDArray[np.int64], classes: Sequence[str]) -> str:
+def describe_found(kind: str, samples: int, labels: NDArray[np.int64], classes: Sequence[str]) -> str:
     """'5,000 pictures, …: 60 labelled (bag 6, boot 6, …), 4,940 unlabelled', and what is scarce."""
     counts = np.bincount(labels, minlength=len(classes))
     shown = _some([f"{name} {count}" for name, count in zip(classes, counts, strict=True)])
@@ -123,12 +123,12 @@ def _some(words: Sequence[str], most: int = 20) -> str:
     return ", ".join(words[:most]) + (", …" if len(words) > most else "")
 
 
-def network_in_words(settings: Network) -> str:
+def describe_network(settings: Network) -> str:
     """'wrn-10-2', or 'mlp-1-256 on features of efficientnet-lite0'."""
     return settings.name + ("" if settings.trunk == "none" else f" on features of {settings.trunk}")
 
 
-def skipped_in_words(skipped: Sequence[tuple[str, str]]) -> str:
+def describe_skipped(skipped: Sequence[tuple[str, str]]) -> str:
     """'3 files skipped (a.png: the file is empty; …)'"""
     shown = "; ".join(f"{file}: {reason}" for file, reason in skipped[:3]) + ("; …" if len(skipped) > 3 else "")
     return f"{len(skipped)} file{'s' if len(skipped) > 1 else ''} skipped ({shown})"

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.data.long_tail import by_group
 from surelabel.data.source import UNLABELLED, Source, in_batches
 from surelabel.models.network import Network
-from surelabel.models.paws_head import Projection
+from surelabel.models.paws_head import PawsHead
 from surelabel.models.prediction import Prediction
 from surelabel.training import metrics
 from surelabel.utils.errors import UserError
@@ -41,9 +41,9 @@ def predict(network: Network, source: Source, index: NDArray[np.int64], batch: i
 
 
 @torch.no_grad()
-def remember(network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
+def update_support(network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
     """Give a head that predicts by neighbours the labelled images, as the network represents them now."""
-    if not isinstance(network.head, Projection):
+    if not isinstance(network.head, PawsHead):
         return
     device = network.scale.device
     training = network.training
@@ -52,21 +52,21 @@ def remember(network: Network, source: Source, labelled: NDArray[np.int64], batc
         network(torch.from_numpy(images).to(device)).outputs[:, -1] for images in in_batches(source, labelled, batch)
     ]
     network.train(training)
-    network.head.remember(torch.cat(parts), torch.from_numpy(source.labels[labelled]).to(device))
+    network.head.update_support(torch.cat(parts), torch.from_numpy(source.labels[labelled]).to(device))
 
 
-def known(source: Source) -> NDArray[np.int64]:
+def labelled_indices(source: Source) -> NDArray[np.int64]:
     """The samples whose class is known."""
     return np.flatnonzero(source.labels != UNLABELLED)
 
 
-def fixed_part(source: Source, samples: int | None) -> NDArray[np.int64]:
+def evaluation_subset(source: Source, samples: int | None) -> NDArray[np.int64]:
     """The test samples to use at every evaluation: all of them, or a draw that is the same in every run."""
-    index = known(source)
+    index = labelled_indices(source)
     return index if samples is None or samples >= len(index) else index[_draw(len(index), samples)]
 
 
-def some(source: Source, samples: int) -> NDArray[np.int64]:
+def fixed_sample(source: Source, samples: int) -> NDArray[np.int64]:
     """A fixed draw of samples, labelled or not."""
     return np.arange(len(source)) if samples >= len(source) else _draw(len(source), samples)
 
@@ -76,14 +76,14 @@ def _draw(size: int, samples: int) -> NDArray[np.int64]:
     return np.sort(sample_order(0, "test part", 0, samples, size))
 
 
-def figures(network: Network, source: Source, index: NDArray[np.int64], batch: int) -> dict[str, float]:
+def metrics_on(network: Network, source: Source, index: NDArray[np.int64], batch: int) -> dict[str, float]:
     """Accuracy, calibration and the other figures of a network on these samples."""
     return metrics.evaluation(predict(network, source, index, batch).probs, torch.from_numpy(source.labels[index]))
 
 
-def result(averaged: Network, raw: Network, source: Source, run: Run, pool: Source) -> dict[str, Any]:
+def final_metrics(averaged: Network, raw: Network, source: Source, run: RunConfig, pool: Source) -> dict[str, Any]:
     """The figures on the whole test set: of the evaluated weights, of the raw ones, by class, by group of classes."""
-    index = known(source)
+    index = labelled_indices(source)
     labels = torch.from_numpy(source.labels[index])
     probs = predict(averaged, source, index, run.evaluation.batch).probs
     classes = [
@@ -93,7 +93,7 @@ def result(averaged: Network, raw: Network, source: Source, run: Run, pool: Sour
     return {
         "samples": len(index),
         "averaged": found,
-        "raw": found if raw is averaged else figures(raw, source, index, run.evaluation.batch),
+        "raw": found if raw is averaged else metrics_on(raw, source, index, run.evaluation.batch),
         "classes": classes,
         "groups": by_group(pool.labels, len(source.classes), (probs.argmax(1) == labels).numpy(), labels.numpy()),
     }

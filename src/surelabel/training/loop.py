@@ -9,7 +9,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from surelabel.config.run import Optimizer, Run, steps_of
+from surelabel.config.run import Optimizer, RunConfig, steps_of
 from surelabel.data.batch import Batch, Crops
 from surelabel.data.loader import Loader
 from surelabel.data.multicrop import MultiCropLoader
@@ -18,12 +18,12 @@ from surelabel.methods.base import Losses, Method
 from surelabel.methods.schedules import cosine_7_16, warmup_cosine
 from surelabel.models.network import running_statistics
 from surelabel.training.display import Display
-from surelabel.training.evaluate import NotFinite, figures, fixed_part, predict, remember, some
+from surelabel.training.evaluate import NotFinite, evaluation_subset, fixed_sample, metrics_on, predict, update_support
 from surelabel.training.metrics import SelectionSums, selection_sums
 from surelabel.training.run_folder import CHECKPOINT, RunFolder
 from surelabel.training.state import TrainState
-from surelabel.utils.devices import mixed
-from surelabel.utils.distributed import Share
+from surelabel.utils.devices import autocast
+from surelabel.utils.distributed import World
 from surelabel.utils.errors import UserError
 from surelabel.utils.literals import Precision
 from surelabel.utils.signals import StopRequest
@@ -34,7 +34,7 @@ ASK_EVERY = 10  # steps between two questions to the other processes whether to 
 
 
 def train(
-    run: Run,
+    run: RunConfig,
     method: Method,
     loader: AnyLoader,
     state: TrainState,
@@ -52,91 +52,91 @@ def train(
     model.train()
     every = steps_of(run.evaluation.every, run.steps)
     watch = Stopwatch(run.device)
-    health = Health(run, state, loader, folder)
+    health = DivergenceGuard(run, state, loader, folder)
     saved = state.step
 
-    share = loader.share
+    world = loader.world
     with StopRequest() as stop:
         stopping = 0
         while state.step < run.steps and not stopping:
-            set_rates(state, rate_share(run.optimizer, state.step, run.steps))
+            set_learning_rates(state, lr_factor(run.optimizer, state.step, run.steps))
             with watch.part("views"):
                 batch = loader(state.step)
             with watch.part("training"):
-                losses = advance(method, model, state, batch, fabric.backward, run.precision)
-            watch.images += batch.images * share.of
+                losses = training_step(method, model, state, batch, fabric.backward, run.precision)
+            watch.images += batch.images * world.size
             watch.steps += 1
             health.note(losses.total)
             display.step(state.step)
             # All stop at the same step, whichever of them the signal reached. Asking makes a GPU wait.
-            if share.of == 1 or state.step % ASK_EVERY == 0:
-                stopping = share.any(stop.requested)
+            if world.size == 1 or state.step % ASK_EVERY == 0:
+                stopping = world.max(stop.requested)
 
             if state.step % every == 0 or state.step == run.steps:
                 saved = state.step
-                bring_together(state, share)
-                if share.rank == 0:
+                reduce_sums(state, world)
+                if world.rank == 0:
                     with watch.evaluation():
-                        settle(run, state, loader, health)
+                        prepare_to_save(run, state, loader, health)
                         state.history.append(evaluation(run, state, test))
                     display.evaluation(state.history[-1])
                     state.tally.clear()
                     folder.save(state)
                     folder.add_timing({"step": state.step} | watch.lap())
         if saved != state.step:
-            keep_apart(state, share)
-            if share.rank == 0:
-                settle(run, state, loader, health)
+            gather_sums(state, world)
+            if world.rank == 0:
+                prepare_to_save(run, state, loader, health)
                 folder.save(state)
     fabric.barrier()
     stop.end(stopping)
 
 
-def set_rates(state: TrainState, share: float) -> None:
+def set_learning_rates(state: TrainState, factor: float) -> None:
     """Give each group of parameters this share of its own learning rate."""
     for optimizer in state.optimizers:
         for group in optimizer.param_groups:
-            group["lr"] = group["initial_lr"] * share
+            group["lr"] = group["initial_lr"] * factor
 
 
-def rate_share(settings: Optimizer, step: int, steps: int) -> float:
+def lr_factor(settings: Optimizer, step: int, steps: int) -> float:
     """The share of its own learning rate that each group of parameters has at this step."""
     if settings.schedule == "cosine-7-16":
         return cosine_7_16(1, step, steps)
     return warmup_cosine(settings.start, 1, settings.end, step, steps_of(settings.warmup, steps), steps)
 
 
-def bring_together(state: TrainState, share: Share) -> None:
+def reduce_sums(state: TrainState, world: World) -> None:
     """Give the first process the tally of all; the others begin anew."""
-    whole = {name: share.sum(value) for name, value in sorted(state.tally.items())}
-    state.tally = whole if share.rank == 0 else {}
+    whole = {name: world.sum(value) for name, value in sorted(state.tally.items())}
+    state.tally = whole if world.rank == 0 else {}
 
 
-def keep_apart(state: TrainState, share: Share) -> None:
+def gather_sums(state: TrainState, world: World) -> None:
     """Give each process the tallies of all, side by side, to go on from later."""
-    state.tally = {name: share.gather(value[None]) for name, value in sorted(state.tally.items())}
+    state.tally = {name: world.gather(value[None]) for name, value in sorted(state.tally.items())}
 
 
-def settle(run: Run, state: TrainState, loader: AnyLoader, health: "Health") -> None:
+def prepare_to_save(run: RunConfig, state: TrainState, loader: AnyLoader, health: "DivergenceGuard") -> None:
     """Make the state fit to be evaluated and saved: up to date, and sound."""
     for network in state.networks:  # what a network remembers of the labelled images
-        remember(network, loader.source, loader.labelled, run.evaluation.batch)
+        update_support(network, loader.source, loader.labelled, run.evaluation.batch)
     health.check()
 
 
-def advance(
+def training_step(
     method: Method, model: nn.Module, state: TrainState, batch: Any, backward: Callable[[Tensor], None],
     precision: Precision = "32",
 ) -> Losses:  # fmt: skip
     """One step: loss, backward, update, average."""
-    with mixed(precision, state.network.scale.device):
+    with autocast(precision, state.network.scale.device):
         losses, state.selection = method.loss(model, state.teacher, batch, state.selection, state.step)
     backward(losses.total)
     for optimizer in state.optimizers:
         optimizer.step()
         optimizer.zero_grad()
-    if batch.share.of > 1:  # between two steps all have one state, which a checkpoint can hold
-        batch.share.agree(running_statistics(state.network))
+    if batch.world.size > 1:  # between two steps all have one state, which a checkpoint can hold
+        batch.world.average_(running_statistics(state.network))
     if state.average is not None:
         state.average.update_parameters(state.network)
     count(state, batch, losses)
@@ -149,7 +149,7 @@ def count(state: TrainState, batch: Batch | Crops, losses: Losses) -> None:
 
     A loss is a mean over samples, so that of the whole batch is the mean over processes.
     """
-    of = batch.share.of
+    of = batch.world.size
     state.count(steps=torch.ones_like(losses.total) / of)
     parts = {name: getattr(losses, name) for name in LOSSES}
     state.count(**{f"{name}_loss": value.detach() / of for name, value in parts.items() if value is not None})
@@ -158,12 +158,12 @@ def count(state: TrainState, batch: Batch | Crops, losses: Losses) -> None:
         state.count(**vars(selection_sums(losses.prediction.probs, losses.mask, batch.hidden)))
 
 
-def evaluation(run: Run, state: TrainState, test: Source | None) -> dict[str, Any]:
+def evaluation(run: RunConfig, state: TrainState, test: Source | None) -> dict[str, Any]:
     """A line of metrics.jsonl: the evaluated network's test figures, the raw one's, and training's since the last."""
     row: dict[str, Any] = {"step": state.step}
     if test is not None:
-        part = fixed_part(test, run.evaluation.samples)
-        found = [figures(network, test, part, run.evaluation.batch) for network in state.networks]
+        part = evaluation_subset(test, run.evaluation.samples)
+        found = [metrics_on(network, test, part, run.evaluation.batch) for network in state.networks]
         raw, evaluated = found[0], found[-1]
         row |= {"samples": len(part)} | evaluated
         row |= {f"raw_{name}": raw[name] for name in ("accuracy", "ece", "nll", "brier")}
@@ -171,26 +171,26 @@ def evaluation(run: Run, state: TrainState, test: Source | None) -> dict[str, An
     steps = tally.pop("steps")
     for name in (f"{name}_loss" for name in LOSSES):
         row[name] = (tally.pop(name) / steps).item() if name in tally else None
-    pool = SelectionSums(**tally).figures() if tally else dict.fromkeys(("purity", "acceptance", "confidence"))
+    pool = SelectionSums(**tally).metrics() if tally else dict.fromkeys(("purity", "acceptance", "confidence"))
     return row | {"purity": pool["purity"], "acceptance": pool["acceptance"], "pool_confidence": pool["confidence"]}
 
 
-class Health:
+class DivergenceGuard:
     """Watches that losses and predictions stay finite numbers, so that a diverged state is never saved."""
 
-    def __init__(self, run: Run, state: TrainState, loader: AnyLoader, folder: RunFolder) -> None:
+    def __init__(self, run: RunConfig, state: TrainState, loader: AnyLoader, folder: RunFolder) -> None:
         self.state = state
         self.folder = folder
         self.source = loader.source
-        self.sample = some(loader.source, 64)
+        self.sample = fixed_sample(loader.source, 64)
         # A GPU would have to be waited for at every look.
-        self.look_every = 1 if run.device == "cpu" else 50
+        self.check_every = 1 if run.device == "cpu" else 50
         self.recent: list[tuple[int, Tensor]] = []
 
     def note(self, loss: Tensor) -> None:
         """Remember a step's loss, and look at those remembered now and then."""
         self.recent.append((self.state.step, loss.detach()))
-        if len(self.recent) >= self.look_every:
+        if len(self.recent) >= self.check_every:
             self._look()
 
     def check(self) -> None:

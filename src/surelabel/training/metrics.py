@@ -12,7 +12,7 @@ from torch import Tensor
 
 from surelabel import equations
 from surelabel.equations import Groups
-from surelabel.utils.devices import finest
+from surelabel.utils.devices import accumulation_dtype
 from surelabel.utils.errors import UserError
 
 
@@ -39,7 +39,7 @@ class CalibrationSums(_Sums):
     nll: Tensor  # []
     brier: Tensor  # []
 
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """accuracy, ece, mce, nll, brier and confidence (the mean maximum probability)."""
         bins = Groups(*self.bins)
         n = bins.size.sum()
@@ -83,7 +83,7 @@ class SelectionSums(_Sums):
     correct: Tensor
     max_prob: Tensor
 
-    def figures(self) -> dict[str, float | None]:
+    def metrics(self) -> dict[str, float | None]:
         """purity (None unless most accepted samples' labels are known), acceptance, confidence (mean of `max_prob`).
 
         Where only the labels that the network learns from are known, they would say how well it learnt them.
@@ -99,7 +99,7 @@ class SelectionSums(_Sums):
 def selection_sums(probs: Tensor, mask: Tensor, labels: Tensor) -> SelectionSums:
     """The sums of one unlabelled batch. probs [U, K], mask [U] accepted or not, labels [U] with -1 where unknown."""
     confidence, correct = equations.top(probs, labels)
-    accepted = mask.to(finest(mask.device))
+    accepted = mask.to(accumulation_dtype(mask.device))
     return SelectionSums(
         seen=torch.ones_like(accepted).sum(),
         accepted=accepted.sum(),
@@ -123,7 +123,7 @@ def scores(probs: Tensor, labels: Tensor) -> dict[str, float]:
 def evaluation(probs: Tensor, labels: Tensor) -> dict[str, float]:
     """All figures of a set of predictions. probs [N, K], labels [N] -> accuracy, ece, mce, nll, ..., aurc."""
     _check(probs, labels)
-    return calibration_sums(probs, labels).figures() | scores(probs, labels)
+    return calibration_sums(probs, labels).metrics() | scores(probs, labels)
 
 
 def per_class(probs: Tensor, labels: Tensor) -> list[ClassFigures]:

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 import surelabel
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.config.settings import CONFIG, read_run, write_yaml
 from surelabel.data.batch import Task
 from surelabel.data.tables.encoding import Encoding
@@ -57,7 +58,7 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
-    def refuse_existing(self) -> None:
+    def check_absent(self) -> None:
         """Raise where the folder already holds something."""
         with self._written():
             if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
@@ -65,7 +66,7 @@ class RunFolder:
                 resume = f"go on with that run by --resume {self.path}, " if begun else ""
                 raise UserError(f"{self.path} exists already: {resume}choose another --out, or remove it")
 
-    def refuse_unwritable(self) -> None:
+    def check_writable(self) -> None:
         """Raise where the folder could not be made: before the data are read, which may take long."""
         with self._written():
             parents = self.path.absolute().parents
@@ -75,10 +76,10 @@ class RunFolder:
                 pass
 
     def create(
-        self, run: Run, task: Task, data: str, labelled: NDArray[np.int64], table: dict[str, Any] | None = None
+        self, run: RunConfig, task: Task, data: str, labelled: NDArray[np.int64], table: dict[str, Any] | None = None
     ) -> None:
         """Make the folder with what is known before the first step: whole, or, if killed, not at all."""
-        self.refuse_existing()
+        self.check_absent()
         with self._written():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=f".{self.path.name}.", dir=self.path.parent) as temporary:
@@ -100,7 +101,9 @@ class RunFolder:
         except OSError as error:
             raise UserError(f"cannot write {self.path}: {error.strerror or error}. Choose another --out") from error
 
-    def run(self) -> Run:
+    @cached_property
+    def config(self) -> RunConfig:
+        """The run's config, read and checked once."""
         return read_run(self.path)
 
     def task(self) -> Task:
@@ -125,7 +128,7 @@ class RunFolder:
         with self._damage("split.json") as read:
             return np.array(read["labelled"], dtype=np.int64)
 
-    def refuse_other_data(self, task: Task, data: str) -> None:
+    def check_same_data(self, task: Task, data: str) -> None:
         """Raise where the data are no longer those that the run was begun with."""
         with self._damage("split.json") as read:
             # How it is normalised follows from the data, and features are not the same to the bit everywhere.

@@ -9,7 +9,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from surelabel.methods.selection import State
 from surelabel.models.network import Network
-from surelabel.utils.distributed import ALONE, Share
+from surelabel.utils.distributed import ALONE, World
 
 
 @dataclass
@@ -23,7 +23,7 @@ class TrainState:
     average: AveragedModel | None
     optimizers: list[Optimizer]
     selection: State
-    taught: bool = False
+    average_teaches: bool = False
     step: int = 0
     # This process's part of sums since the last evaluation: losses, and what was accepted of the pseudo-labels.
     tally: dict[str, Tensor] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class TrainState:
     @property
     def teacher(self) -> Network:
         """The network that makes the pseudo-labels."""
-        return self.evaluated if self.taught else self.network
+        return self.evaluated if self.average_teaches else self.network
 
     @property
     def networks(self) -> list[Network]:
@@ -66,7 +66,7 @@ class TrainState:
             "history": self.history,
         }
 
-    def load_state_dict(self, state: dict[str, Any], share: Share = ALONE) -> None:
+    def load_state_dict(self, state: dict[str, Any], world: World = ALONE) -> None:
         """Become what `state_dict` described; of the tally, whose sums have a part for each process, this one's."""
         self.network.load_state_dict(state["network"])
         if self.average is not None:
@@ -75,6 +75,6 @@ class TrainState:
             optimizer.load_state_dict(stored)
         device = next(self.network.parameters()).device
         self.selection = {name: tensor.to(device) for name, tensor in state["selection"].items()}
-        self.tally = {name: share.take(tensor.to(device).reshape(-1)) for name, tensor in state["tally"].items()}
+        self.tally = {name: world.local_sum(tensor.to(device).reshape(-1)) for name, tensor in state["tally"].items()}
         self.step = state["step"]
         self.history = state["history"]

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from surelabel.config.run import Run
+from surelabel.config.run import RunConfig
 from surelabel.data.source import DataSet
 from surelabel.training import build, build_data
-from surelabel.training.components import NOTHING, Own
-from surelabel.training.loop import advance
+from surelabel.training.components import NO_COMPONENTS, Components
+from surelabel.training.loop import training_step
 
 TIMED = 5
 FEWEST = 50
@@ -19,7 +19,9 @@ FEWEST = 50
 TRAINING = 0.85
 
 
-def seconds_per_step(run: Run, data: DataSet, labelled: NDArray[np.int64], own: Own = NOTHING) -> float:
+def seconds_per_step(
+    run: RunConfig, data: DataSet, labelled: NDArray[np.int64], own: Components = NO_COMPONENTS
+) -> float:
     """The median of some steps, on a network that is thrown away."""
     method = build.build_method(run, len(data.train))
     state = build.build_state(run, build.build_network(run, build_data.task_of(data), own), method)
@@ -28,7 +30,7 @@ def seconds_per_step(run: Run, data: DataSet, labelled: NDArray[np.int64], own: 
     times = []
     for step in range(TIMED + 1):
         start = time.perf_counter()
-        losses = advance(method, model, state, loader(step), torch.autograd.backward, run.precision)
+        losses = training_step(method, model, state, loader(step), torch.autograd.backward, run.precision)
         losses.total.item()  # waits for a GPU
         times.append(time.perf_counter() - start)
     return median(times[1:])  # the first one warms up

@@ -15,10 +15,12 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[str | i
     with atomic_write(path) as file:
         lines = csv.writer(file)
         lines.writerow(header)
-        lines.writerows([f"{cell:.6f}" if isinstance(cell, float) else shown(cell) for cell in row] for row in rows)
+        lines.writerows(
+            [f"{cell:.6f}" if isinstance(cell, float) else escape_formula(cell) for cell in row] for row in rows
+        )
 
 
-def shown(text: str | int) -> str:
+def escape_formula(text: str | int) -> str:
     """A text that a spreadsheet will show, not compute: a name may begin with =, and did not come from us.
 
     A number stays one: -1 may be a class.

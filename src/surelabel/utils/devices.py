@@ -11,7 +11,7 @@ from surelabel.utils.literals import Device, Precision
 NO_DOUBLE = {"mps"}  # devices that have no numbers of double precision
 
 
-def usable(device: Device) -> Device:
+def resolve_device(device: Device) -> Device:
     """This device if it is there; for "auto" a CUDA one if there is one.
 
     A Mac's GPU has to be asked for: what it needs is done and tested, but no Mac has run it yet.
@@ -35,13 +35,13 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def usual_precision(device: Device) -> Precision:
+def default_precision(device: Device) -> Precision:
     """Mixed with bfloat16 where the device computes faster in it: GPUs from compute capability 8 (Ampere) on."""
     fast = device == "cuda" and torch.cuda.get_device_capability()[0] >= 8
     return "bf16-mixed" if fast else "32"
 
 
-def mixed(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
+def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
     """Within this block, where the precision is mixed, torch makes products of bfloat16 numbers."""
     if precision != "bf16-mixed":
         return nullcontext()
@@ -50,11 +50,11 @@ def mixed(precision: Precision, device: torch.device) -> AbstractContextManager[
     return torch.autocast(device.type, torch.bfloat16, cache_enabled=False)
 
 
-def finest(device: torch.device) -> torch.dtype:
+def accumulation_dtype(device: torch.device) -> torch.dtype:
     """The most precise numbers of a device, to add up in."""
     return torch.float32 if device.type in NO_DOUBLE else torch.float64
 
 
-def workshop(device: torch.device) -> torch.device:
+def augmentation_device(device: torch.device) -> torch.device:
     """Where views are made for this device: on it, unless it lacks the double precision that they round by."""
     return torch.device("cpu") if device.type in NO_DOUBLE else device

@@ -17,15 +17,15 @@ from surelabel.utils.errors import UserError
 
 
 @dataclass(frozen=True)
-class Share:
+class World:
     """Process number `rank` of so many. Without others, every method gives back what it is given."""
 
     rank: int = 0
-    of: int = 1
+    size: int = 1
 
     def rows(self, count: int) -> slice:
         """This process's rows of `count`, which the processes divide evenly."""
-        each = count // self.of
+        each = count // self.size
         return slice(self.rank * each, (self.rank + 1) * each)
 
     def first(self, own: int) -> int:
@@ -34,35 +34,35 @@ class Share:
 
     def gather(self, own: Tensor) -> Tensor:
         """The rows of all processes, in order; gradients flow back to whoever had the row."""
-        return own if self.of == 1 else _Gather.apply(own, self)  # type: ignore[no-untyped-call]
+        return own if self.size == 1 else _Gather.apply(own, self)  # type: ignore[no-untyped-call]
 
     def mean(self, own: Tensor) -> Tensor:
         """The mean over the processes, with gradients."""
-        return own if self.of == 1 else self.gather(own[None]).mean(0)
+        return own if self.size == 1 else self.gather(own[None]).mean(0)
 
     def sum(self, own: Tensor) -> Tensor:
         """The sum over the processes, without gradients."""
-        if self.of == 1:
+        if self.size == 1:
             return own
         total = own.detach().clone()
         dist.all_reduce(total)
         return total
 
-    def agree(self, own: list[Tensor]) -> None:
+    def average_(self, own: list[Tensor]) -> None:
         """Make these the means over the processes, in place."""
-        if self.of == 1 or not own:
+        if self.size == 1 or not own:
             return
-        mean = self.sum(torch.cat([tensor.flatten() for tensor in own])) / self.of
+        mean = self.sum(torch.cat([tensor.flatten() for tensor in own])) / self.size
         for tensor, part in zip(own, torch.split(mean, [tensor.numel() for tensor in own]), strict=True):
             tensor.copy_(part.view_as(tensor))
 
-    def take(self, parts: Tensor) -> Tensor:
+    def local_sum(self, parts: Tensor) -> Tensor:
         """This process's part of a sum, of the parts [n] that n processes had: as many as now, or others."""
-        return parts[self.rank] if len(parts) == self.of else parts.sum() / self.of
+        return parts[self.rank] if len(parts) == self.size else parts.sum() / self.size
 
-    def any(self, flag: int) -> int:
+    def max(self, flag: int) -> int:
         """The largest flag of all processes."""
-        if self.of == 1:
+        if self.size == 1:
             return flag
         # NCCL takes no tensors of the CPU.
         largest = torch.tensor(flag, device="cuda" if dist.get_backend() == "nccl" else "cpu")
@@ -74,23 +74,23 @@ class _Gather(torch.autograd.Function):
     """All processes' rows one after another; a row's gradient is the sum of what all processes made of it."""
 
     @staticmethod
-    def forward(context: Any, own: Tensor, share: Share) -> Tensor:
-        context.share = share
-        parts = [torch.empty_like(own, memory_format=torch.contiguous_format) for _ in range(share.of)]
+    def forward(context: Any, own: Tensor, world: World) -> Tensor:
+        context.world = world
+        parts = [torch.empty_like(own, memory_format=torch.contiguous_format) for _ in range(world.size)]
         dist.all_gather(parts, own.contiguous())
         return torch.cat(parts)
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        total = context.share.sum(gradients[0].contiguous())
-        return total[context.share.rows(len(total))], None
+        total = context.world.sum(gradients[0].contiguous())
+        return total[context.world.rows(len(total))], None
 
 
-ALONE = Share()
+ALONE = World()
 
 
 @contextmanager
-def losses_told(folder: object) -> Iterator[None]:
+def explain_lost_process(folder: object) -> Iterator[None]:
     """Within this block, the loss of another process is told in words, with what to do."""
     try:
         yield
@@ -104,12 +104,12 @@ def losses_told(folder: object) -> Iterator[None]:
         ) from error
 
 
-def is_first() -> bool:
+def is_rank_zero() -> bool:
     """Whether this is the process that speaks for all."""
     return not dist.is_initialized() or dist.get_rank() == 0
 
 
-def leave() -> None:
+def shut_down() -> None:
     """End the connection to the other processes, together with them: the first one still has work to do alone."""
     if dist.is_initialized():
         dist.barrier()

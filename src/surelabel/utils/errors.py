@@ -22,7 +22,7 @@ def words_of(error: Exception) -> str:
     return str(error) if isinstance(error, UserError) else repr(error)
 
 
-def closest(word: str, words: Iterable[str]) -> str:
+def suggestion(word: str, words: Iterable[str]) -> str:
     """' Did you mean X?', or, where nothing is near, the list of the right words."""
     words = list(words)
     near = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
@@ -30,7 +30,7 @@ def closest(word: str, words: Iterable[str]) -> str:
 
 
 @contextmanager
-def extra(name: str, what: str) -> Iterator[None]:
+def optional_import(name: str, what: str) -> Iterator[None]:
     """Within this block, a package that is not installed is told by the extra that brings it."""
     try:
         yield

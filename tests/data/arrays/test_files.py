@@ -18,7 +18,7 @@ def test_npy_is_memory_mapped_and_its_labels_lie_beside_it(tmp_path):
     np.save(tmp_path / "mine.npy", IMAGES)
     np.save(tmp_path / "mine.labels.npy", LABELS)
     data = load_npy(tmp_path / "mine.npy")
-    np.testing.assert_array_equal(data.train.images(ALL), IMAGES)
+    np.testing.assert_array_equal(data.train.samples(ALL), IMAGES)
     np.testing.assert_array_equal(data.train.labels, LABELS)
     assert (data.name, data.test) == ("mine", None)
     held = data.train._images
@@ -47,9 +47,9 @@ def test_npz_under_each_set_of_keys(tmp_path, keys):
     values = (IMAGES, LABELS, IMAGES[:2], np.array([2, 0]))
     np.savez_compressed(tmp_path / "mine.npz", **dict(zip(keys, values, strict=True)), classes=["a", "b", "c"])
     data = load_npz(tmp_path / "mine.npz")
-    np.testing.assert_array_equal(data.train.images(ALL), IMAGES)
+    np.testing.assert_array_equal(data.train.samples(ALL), IMAGES)
     np.testing.assert_array_equal(data.train.labels, LABELS)
-    np.testing.assert_array_equal(data.test.images(ALL[:2]), IMAGES[:2])
+    np.testing.assert_array_equal(data.test.samples(ALL[:2]), IMAGES[:2])
     np.testing.assert_array_equal(data.test.labels, [2, 0])
     assert data.classes == data.test.classes == ("a", "b", "c")
 

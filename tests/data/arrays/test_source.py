@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from surelabel.data.arrays import source as arrays
-from surelabel.data.arrays.source import ArraySource, channel_statistics, own_data_set
+from surelabel.data.arrays.source import ArraySource, channel_statistics, user_data_set
 from surelabel.utils.errors import UserError
 
 
@@ -23,14 +23,14 @@ def test_every_layout_gives_the_same_images(images, data):
     for source in sources:
         assert source.shape == images.shape[1:]
         assert len(source) == len(images)
-        np.testing.assert_array_equal(source.images(index), images[index])
-        assert source.images(index).flags.c_contiguous
+        np.testing.assert_array_equal(source.samples(index), images[index])
+        assert source.samples(index).flags.c_contiguous
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ">f4"])
 def test_floats_are_given_out_as_float32(dtype):
     images = colour(dtype=dtype)
-    chosen = ArraySource(images).images(np.array([4, 1]))
+    chosen = ArraySource(images).samples(np.array([4, 1]))
     assert chosen.dtype == np.float32
     np.testing.assert_array_equal(chosen, images[[4, 1]].astype(np.float32))
 
@@ -38,7 +38,7 @@ def test_floats_are_given_out_as_float32(dtype):
 def test_images_given_out_may_be_changed_without_changing_the_source():
     images = colour()
     source = ArraySource(images)
-    source.images(np.array([0, 1]))[:] = 0
+    source.samples(np.array([0, 1]))[:] = 0
     np.testing.assert_array_equal(images, colour())
 
 
@@ -120,7 +120,7 @@ def test_statistics_use_evenly_spread_images_at_most_as_many_as_asked_for():
 
 def test_own_data_take_offset_and_scale_from_the_training_images():
     train, test = ArraySource(colour(), [0, 1] * 3), ArraySource(colour(2, seed=1), [0, 1], ["0", "1"])
-    data = own_data_set("mine", train, test)
+    data = user_data_set("mine", train, test)
     assert (data.offset, data.scale) == channel_statistics(train)
     assert data.classes == ("0", "1")
 
@@ -135,4 +135,4 @@ def test_own_data_take_offset_and_scale_from_the_training_images():
 )
 def test_a_test_set_that_does_not_fit_is_refused(test, message):
     with pytest.raises(UserError, match=message):
-        own_data_set("mine", ArraySource(colour(), [0, 1] * 3), test)
+        user_data_set("mine", ArraySource(colour(), [0, 1] * 3), test)

@@ -34,7 +34,7 @@ def test_each_official_form_gives_the_same_set(tmp_path, name, version, form):
     for source, test in ((data.train, False), (data.test, True)):
         labels, images = expected(parts, test)
         np.testing.assert_array_equal(source.labels, labels)
-        np.testing.assert_array_equal(source.images(np.arange(len(source))), images)
+        np.testing.assert_array_equal(source.samples(np.arange(len(source))), images)
         assert source.classes == tuple(CLASSES[name])
 
 

@@ -22,7 +22,7 @@ def test_images_and_labels_come_back_whole(tmp_path, name, compressed, inner):
     data = idx.load(tmp_path, name)
     for source, part in ((data.train, "train"), (data.test, "t10k")):
         images, labels = written[part]
-        np.testing.assert_array_equal(source.images(np.arange(len(source))), images[:, None])
+        np.testing.assert_array_equal(source.samples(np.arange(len(source))), images[:, None])
         np.testing.assert_array_equal(source.labels, labels)
         assert source.shape == (1, 28, 28)
     assert len(data.classes) == 10
@@ -41,7 +41,7 @@ def test_the_real_fashion_mnist_is_found_by_default_and_has_its_published_statis
     assert (len(data.train), len(data.test)) == (60_000, 10_000)
     np.testing.assert_array_equal(np.bincount(data.train.labels), [6000] * 10)
     np.testing.assert_array_equal(np.bincount(data.test.labels), [1000] * 10)
-    pixels = data.train.images(np.arange(60_000))
+    pixels = data.train.samples(np.arange(60_000))
     assert pixels.mean() == pytest.approx(data.offset[0], abs=0.02)
     assert pixels.std() == pytest.approx(data.scale[0], abs=0.02)
     assert data.classes[data.train.labels[0]] == "Ankle boot"

@@ -31,11 +31,11 @@ def test_the_embedded_set_has_the_sizes_of_the_paper(data):
 
 
 def test_images_are_the_permittivities_in_the_units_that_offset_and_scale_expect(data):
-    images = data.train.images(np.array([5, 0, 9875]))
+    images = data.train.samples(np.array([5, 0, 9875]))
     assert images.shape == (3, *data.train.shape) == (3, 1, 32, 32)
     assert images.dtype == np.float32
-    assert np.array_equal(images[1], data.train.images(np.array([0]))[0])
-    everything = data.train.images(np.arange(len(data.train)))
+    assert np.array_equal(images[1], data.train.samples(np.array([0]))[0])
+    everything = data.train.samples(np.arange(len(data.train)))
     network = (everything - data.offset[0]) / data.scale[0]
     assert network.min() >= 0
     assert network.max() <= 1
@@ -47,7 +47,7 @@ def test_an_image_and_its_label_belong_to_one_another(data):
     for source in (data.train, data.test):
         for number in range(1, 5):
             row = np.flatnonzero(source.labels == number)[:1]
-            found = gaps(source.images(row)[0, 0])
+            found = gaps(source.samples(row)[0, 0])
             assert store.classify(found) == number
 
 

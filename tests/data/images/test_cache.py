@@ -145,8 +145,8 @@ def test_progress_is_told(pictures):
 
 def test_a_folder_of_pictures_is_mapped(pictures):
     source = folder.load_unlabelled(pictures, ("a", "b"), (3, 6, 5))
-    np.testing.assert_array_equal(source.images(np.arange(150)), as_pillow_reads_them(pictures))
-    assert type(source.images(np.arange(2))) is np.ndarray
+    np.testing.assert_array_equal(source.samples(np.arange(150)), as_pillow_reads_them(pictures))
+    assert type(source.samples(np.arange(2))) is np.ndarray
 
 
 def test_a_file_that_was_mended_is_read(pictures):

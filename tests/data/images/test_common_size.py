@@ -32,7 +32,7 @@ def test_large_photographs_are_made_smaller_unless_asked_for(tmp_path):
     train = folder.load(tmp_path / "photos").train
     assert train.shape == (3, 192, 256)
     first = Image.open(tmp_path / "photos/a/0.jpg").resize((256, 192), Image.Resampling.BICUBIC)
-    np.testing.assert_array_equal(train.images(np.arange(1))[0], np.asarray(first).transpose(2, 0, 1))
+    np.testing.assert_array_equal(train.samples(np.arange(1))[0], np.asarray(first).transpose(2, 0, 1))
     assert folder.load(tmp_path / "photos", size=300).train.shape == (3, 300, 300)
 
 

@@ -72,15 +72,15 @@ def test_a_square_of_a_wide_image_shows_its_middle_undistorted(tmp_path):
     np.testing.assert_array_equal(decode(path, 20, 20, grey=True), np.full((1, 20, 20), 200))
 
 
-@pytest.mark.parametrize("attempt", [read_header, lambda path: decode(path, 8, 8, grey=False)])
+@pytest.mark.parametrize("map_files", [read_header, lambda path: decode(path, 8, 8, grey=False)])
 @pytest.mark.parametrize(
     ("name", "content"),
     [("x.png", b""), ("x.png", b"no image"), ("x.jpg", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n")],
 )
-def test_what_is_no_image_raises(tmp_path, attempt, name, content):
+def test_what_is_no_image_raises(tmp_path, map_files, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises((OSError, ValueError)):
-        attempt(tmp_path / name)
+        map_files(tmp_path / name)
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg", "gif", "webp", "tif"])

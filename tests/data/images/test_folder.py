@@ -31,7 +31,7 @@ def write(root, files):
 
 
 def everything(source):
-    return source.images(np.arange(len(source)))
+    return source.samples(np.arange(len(source)))
 
 
 def as_arrays(*images):

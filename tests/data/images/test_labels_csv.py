@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from surelabel.data.images.labels_csv import read_labels_csv
 from surelabel.data.tables.columns import MISSING
-from surelabel.utils.csv import shown
+from surelabel.utils.csv import escape_formula
 from surelabel.utils.errors import UserError
 
 FILES = {"a.png", "b.png", "inner/ä ö, ü.png", "d.png", "e.png", "f.png", "g.png"}
@@ -41,7 +41,7 @@ def test_every_header_encoding_and_newline(tmp_path, header, encoding, newline):
 def test_what_pythons_writer_writes_is_read_back(tmp_path, classes):
     classes = {file: name.encode("utf-8", "ignore").decode() or "x" for file, name in classes.items()}
     buffer = io.StringIO()
-    csv.writer(buffer).writerows([("path", "label"), *((file, shown(name)) for file, name in classes.items())])
+    csv.writer(buffer).writerows([("path", "label"), *((file, escape_formula(name)) for file, name in classes.items())])
     read = {file: re.sub(r"^'(?=[=+@\t\r-])", "", name) for file, name in classes.items()}
     assert read_labels_csv(write(tmp_path, buffer.getvalue()), FILES) == read
 

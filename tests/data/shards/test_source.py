@@ -14,17 +14,17 @@ from PIL import Image, ImageOps
 from surelabel.cli.main import main
 from surelabel.config.run import Batch, Evaluation, Network
 from surelabel.data import load as datasets
-from surelabel.data.arrays.source import ArraySource, own_data_set
+from surelabel.data.arrays.source import ArraySource, user_data_set
 from surelabel.data.loader import Loader
 from surelabel.data.part import part_of
 from surelabel.data.shards import source as shards
-from surelabel.data.source import Streamed, in_batches
+from surelabel.data.source import Prefetching, in_batches
 from surelabel.training import build, build_data
 from surelabel.training.display import Display
 from surelabel.training.fit import fit
-from surelabel.training.loop import advance
+from surelabel.training.loop import training_step
 from surelabel.utils import rng as randomness
-from surelabel.utils.distributed import ALONE, Share
+from surelabel.utils.distributed import ALONE, World
 from surelabel.utils.errors import UserError
 from surelabel.utils.signals import Stopped
 from tests.data.images.test_folder import picture
@@ -66,13 +66,13 @@ def test_every_sample_by_index_is_what_pillow_makes_of_it(some):
     data = datasets.load(str(some))
     assert (len(data.train), len(data.test), data.classes) == (90, 8, ("0", "1", "2"))
     order = np.random.default_rng(0).permutation(90)
-    images = data.train.images(order)
+    images = data.train.samples(order)
     assert images.dtype == np.uint8
     for image, number in zip(images, order, strict=True):
         np.testing.assert_array_equal(image, pixels(number))
     expected = [number % 3 if number % 5 else -1 for number in range(90)]
     np.testing.assert_array_equal(data.train.labels, expected)
-    np.testing.assert_array_equal(data.test.images(np.arange(8)), [pixels(number) for number in range(1, 9)])
+    np.testing.assert_array_equal(data.test.samples(np.arange(8)), [pixels(number) for number in range(1, 9)])
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "WEBP", "GIF", "TIFF"])
@@ -80,7 +80,7 @@ def test_other_kinds_and_sizes_are_brought_to_one_size_as_pillow_does(tmp_path, 
     suffix = {"JPEG": "jpeg", "TIFF": "tif"}.get(kind, kind.lower())
     contents = {f"{number}.{suffix}": encoded(number, (20 + number, 16), kind) for number in range(4)}
     source = shards.load(write(tmp_path / "s", {"a.tar": contents}), size=8).train
-    for number, image in enumerate(source.images(np.arange(4))):
+    for number, image in enumerate(source.samples(np.arange(4))):
         with Image.open(io.BytesIO(contents[f"{number}.{suffix}"])) as opened:
             expected = ImageOps.fit(opened.convert("RGB"), (8, 8), Image.Resampling.BICUBIC)
         np.testing.assert_array_equal(image, np.asarray(expected).transpose(2, 0, 1))
@@ -100,14 +100,14 @@ def test_what_was_asked_for_ahead_is_not_decoded_again_and_the_oldest_is_given_u
     decode = shards.decode
     monkeypatch.setattr(shards, "decode", lambda *a, **k: decoded.append(1) or decode(*a, **k))
     index = np.arange(20)
-    source.expect(index)
-    source.expect(index)
-    np.testing.assert_array_equal(source.images(index)[7], pixels(7))
+    source.prefetch(index)
+    source.prefetch(index)
+    np.testing.assert_array_equal(source.samples(index)[7], pixels(7))
     assert len(decoded) == 20
     for start in range(10):
-        source.expect(np.arange(start, start + 2))
+        source.prefetch(np.arange(start, start + 2))
     assert len(source._pending) == shards.MOST_AHEAD
-    np.testing.assert_array_equal(source.images(np.arange(2))[1], pixels(1))
+    np.testing.assert_array_equal(source.samples(np.arange(2))[1], pixels(1))
 
 
 def test_batches_are_read_ahead_and_are_those_asked_for(some):
@@ -115,26 +115,26 @@ def test_batches_are_read_ahead_and_are_those_asked_for(some):
     index = np.arange(90)[::-1].copy()
     batches = list(in_batches(source, index, 40))
     assert [len(batch) for batch in batches] == [40, 40, 10]
-    np.testing.assert_array_equal(np.concatenate(batches), source.images(index))
+    np.testing.assert_array_equal(np.concatenate(batches), source.samples(index))
 
 
 def test_a_part_of_shards_is_read_ahead_too(some):
     whole = shards.load(some).train
     part = part_of(whole, np.arange(60, 20, -1))
-    assert isinstance(part, Streamed)
+    assert isinstance(part, Prefetching)
     assert part.run == whole.run
     assert len(list(in_batches(part, np.arange(9), 4))) == 3
-    part.expect(np.array([0, 5]))
+    part.prefetch(np.array([0, 5]))
     assert list(whole._pending) == [np.array([60, 55]).tobytes()]
-    np.testing.assert_array_equal(part.images(np.array([0, 5])), whole.images(np.array([60, 55])))
+    np.testing.assert_array_equal(part.samples(np.array([0, 5])), whole.samples(np.array([60, 55])))
 
 
 def run_of(tiny, place, **changes):
     return build.resolve(replace(tiny, data=str(place), labels=6, batch=Batch(3, 4), **changes))
 
 
-def loader_of(run, data, share=ALONE):
-    return replace(build.build_loader(run, data, build_data.build_split(run, data)), share=share)
+def loader_of(run, data, world=ALONE):
+    return replace(build.build_loader(run, data, build_data.build_split(run, data)), world=world)
 
 
 @pytest.mark.parametrize("method", ["fixmatch", "supervised", "paws"])
@@ -157,7 +157,7 @@ def losses(run, data, steps=6):
     loader = loader_of(run, data)
     state.network.train()
     return [
-        advance(method, state.network, state, loader(step), torch.autograd.backward).total.item()
+        training_step(method, state.network, state, loader(step), torch.autograd.backward).total.item()
         for step in range(steps)
     ]
 
@@ -167,7 +167,7 @@ class InMemory(ArraySource):
 
     run = shards.RUN
 
-    def expect(self, index):
+    def prefetch(self, index):
         pass
 
 
@@ -177,16 +177,16 @@ def test_training_on_shards_has_the_losses_of_the_same_images_in_memory(tiny, so
     monkeypatch.setattr(randomness, "WINDOW", window)
     data = shards.load(some)
     kind = ArraySource if window > len(data.train) else InMemory
-    images = kind(data.train.images(np.arange(90)), data.train.labels, data.classes, "NCHW")
+    images = kind(data.train.samples(np.arange(90)), data.train.labels, data.classes, "NCHW")
     run = run_of(tiny, some, method=method)
-    assert losses(run, data) == losses(run, own_data_set("memory", images, None))
+    assert losses(run, data) == losses(run, user_data_set("memory", images, None))
 
 
 def test_a_pass_takes_every_image_once_from_few_runs_at_a_time(some, monkeypatch):
     monkeypatch.setattr(randomness, "WINDOW", 64)
     data = shards.load(some)
     loader = Loader(data.train, np.arange(6), 0, 2, 5, torch.device("cpu"), *(lambda images, draws: images,) * 3)
-    seen = np.concatenate([loader._drawn(step)[1] for step in range(18)])
+    seen = np.concatenate([loader._indices(step)[1] for step in range(18)])
     assert sorted(seen[:90]) == sorted(seen[90:]) == list(range(90))
     assert not np.array_equal(seen[:90], seen[90:])
     window = np.sort(seen[:64])
@@ -198,16 +198,16 @@ def test_two_processes_see_the_batch_of_one(tiny, some):
     run = replace(run, batch=Batch(4, 3))
     data = shards.load(some)
     whole = loader_of(run, data)(5)
-    halves = [loader_of(run, shards.load(some), Share(rank, 2))(5) for rank in (0, 1)]
+    halves = [loader_of(run, shards.load(some), World(rank, 2))(5) for rank in (0, 1)]
     for name in ("labelled", "labels", "weak", "strong", "hidden"):
         assert torch.equal(torch.cat([getattr(half, name) for half in halves]), getattr(whole, name)), name
 
 
 def test_a_source_may_be_handed_to_another_process(some):
     source = shards.load(some).train
-    source.expect(np.arange(4))
+    source.prefetch(np.arange(4))
     copy = pickle.loads(pickle.dumps(source))
-    np.testing.assert_array_equal(copy.images(np.arange(90)), source.images(np.arange(90)))
+    np.testing.assert_array_equal(copy.samples(np.arange(90)), source.samples(np.arange(90)))
 
 
 def damaged(tmp_path, wrong, count=60):
@@ -227,7 +227,7 @@ def test_another_of_the_class_stands_in_for_an_image_that_cannot_be_decoded(tmp_
     assert len(told) == 4  # 13 is tried for itself and for 7
     # 7 is of class 1, as is 13, which is damaged too, then 16; after 59, of class 2, comes 2.
     with warnings.catch_warnings(action="error"):
-        images = source.images(np.array([7, 8, 13, 59, 7]))
+        images = source.samples(np.array([7, 8, 13, 59, 7]))
     for image, number, stand_in in zip(images, [7, 8, 13, 59, 7], [16, 8, 16, 2, 16], strict=True):
         np.testing.assert_array_equal(image, pixels(stand_in))
         assert source.labels[number] == source.labels[stand_in]
@@ -247,11 +247,11 @@ def test_a_shard_that_changes_or_goes_while_it_is_used_ends_the_run_with_words(s
     source = shards.load(some).train
     os.utime(some / "train-1.tar", (1, 1))
     with pytest.raises(UserError, match=r"train-1\.tar was changed since the run began"):
-        source.images(np.arange(90))
+        source.samples(np.arange(90))
     (some / "train-1.tar").unlink()
-    source.expect(np.arange(30, 40))
+    source.prefetch(np.arange(30, 40))
     with pytest.raises(UserError, match=r"train-1\.tar cannot be read any more"):
-        source.images(np.arange(30, 40))
+        source.samples(np.arange(30, 40))
 
 
 def test_a_worker_that_fails_is_heard_and_nothing_waits_for_it(some, monkeypatch):
@@ -261,9 +261,9 @@ def test_a_worker_that_fails_is_heard_and_nothing_waits_for_it(some, monkeypatch
         raise MemoryError("no room")
 
     monkeypatch.setattr(shards, "decode", no_memory)
-    source.expect(np.arange(20))
+    source.prefetch(np.arange(20))
     with pytest.raises(MemoryError, match="no room"):
-        source.images(np.arange(20))
+        source.samples(np.arange(20))
 
 
 @pytest.mark.parametrize(

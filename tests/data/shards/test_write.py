@@ -38,7 +38,7 @@ def test_shards_hold_every_image_with_its_class_in_files_of_the_asked_size(pictu
     made, original = shards.load(tmp_path / "out"), folder.load(pictures)
     assert made.classes == original.classes == ("cat", "große Katze, weiß")
     for mine, theirs in ((made.train, original.train), (made.test, original.test)):
-        everything = [s.images(np.arange(len(s))) for s in (mine, theirs)]
+        everything = [s.samples(np.arange(len(s))) for s in (mine, theirs)]
         labels = {image.tobytes(): label for image, label in zip(everything[1], theirs.labels, strict=True)}
         assert [labels.pop(image.tobytes()) for image in everything[0]] == mine.labels.tolist()
         assert not labels
@@ -134,14 +134,14 @@ def test_what_cannot_be_done_is_said_before_anything_is_written(pictures, tmp_pa
 @pytest.mark.parametrize(("most_files", "most_bytes"), [(4, 2**30), (100, 300_000)])
 def test_only_a_few_images_are_held_in_memory_at_once(pictures, tmp_path, monkeypatch, most_files, most_bytes):
     make(pictures, tmp_path / "whole", size_mb=64)
-    held, attempt = [], make_shards.attempt
+    held, map_files = [], make_shards.map_files
 
     def counted(job, place, files, **more):
-        contents, skipped = attempt(job, place, files, **more)
+        contents, skipped = map_files(job, place, files, **more)
         held.append((len(contents), sum(map(len, contents.values()))))
         return contents, skipped
 
-    monkeypatch.setattr(make_shards, "attempt", counted)
+    monkeypatch.setattr(make_shards, "map_files", counted)
     monkeypatch.setattr(make_shards, "HELD_FILES", most_files)
     monkeypatch.setattr(make_shards, "HELD_BYTES", most_bytes)
     make(pictures, tmp_path / "out", size_mb=64)

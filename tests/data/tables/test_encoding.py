@@ -10,7 +10,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from surelabel.data.tables.encoding import FEW_ROWS, MOST_LEVELS, Encoding, learn, refuse_broken_numbers
+from surelabel.data.tables.encoding import FEW_ROWS, MOST_LEVELS, Encoding, check_numbers, learn
 from surelabel.utils.errors import UserError
 
 
@@ -147,15 +147,15 @@ def test_of_too_many_levels_the_most_frequent_are_told_apart():
 )
 def test_numbers_with_other_texts_among_them_are_refused_unless_they_are_declared_as_names(cells, shown):
     with pytest.raises(UserError, match=re.escape(shown)):
-        refuse_broken_numbers({"b": np.arange(5.0), "a": texts(*cells)}, ["b"], "mend it")
-    refuse_broken_numbers({"a": texts(*cells)}, ["a"], "mend it")
+        check_numbers({"b": np.arange(5.0), "a": texts(*cells)}, ["b"], "mend it")
+    check_numbers({"a": texts(*cells)}, ["a"], "mend it")
 
 
 @pytest.mark.parametrize(
     "cells", [["A1", "7", "B2", "8"], ["1.2.3", "1.3.0"], ["2020-01-02", "2021-03-04"], ["1", "2"]]
 )
 def test_names_with_digits_in_them_are_names(cells):
-    refuse_broken_numbers({"a": texts(*cells)}, [], "mend it")
+    check_numbers({"a": texts(*cells)}, [], "mend it")
 
 
 def test_a_value_too_large_to_compute_with_is_refused_by_row():

@@ -19,7 +19,7 @@ def test_rows_become_samples_and_an_empty_label_means_unlabelled(tmp_path):
     data = load(written(tmp_path, GOOD))
     assert (data.classes, data.train.labels.tolist(), data.test) == (("a", "b"), [1, 0, -1, 1], None)
     assert data.train.shape == (4,)  # the size; green, red, anything else
-    rows = data.train.images(np.arange(4))
+    rows = data.train.samples(np.arange(4))
     np.testing.assert_allclose(rows[:, 0], (np.arange(4) - 1.5) / np.std(np.arange(4)), rtol=1e-6)
     assert rows[:, 1:].tolist() == [[0, 1, 0], [1, 0, 0], [0, 1, 0], [1, 0, 0]]
     assert (data.offset, data.scale) == ((0.0,) * 4, (1.0,) * 4)
@@ -27,8 +27,8 @@ def test_rows_become_samples_and_an_empty_label_means_unlabelled(tmp_path):
 
 def test_a_split_column_makes_a_test_set_that_the_encoding_never_saw(tmp_path):
     data = load(written(tmp_path, "x,y,split\n0,0,train\n2,1,\n100,1,test\n"))
-    assert data.train.images(np.arange(2)).tolist() == [[-1], [1]]
-    assert data.test.images(np.arange(1)).tolist() == [[99]]
+    assert data.train.samples(np.arange(2)).tolist() == [[-1], [1]]
+    assert data.test.samples(np.arange(1)).tolist() == [[99]]
     assert (data.test.labels.tolist(), len(data.train)) == ([1], 2)
 
 
@@ -134,9 +134,9 @@ def test_a_new_table_is_encoded_as_the_training_table_was(tmp_path):
     data = load(written(tmp_path, GOOD))
     new = written(tmp_path, "note,colour,size\nhi,green,2\nho,blue,4\n")
     source = load_unlabelled(new, data.train.encoding, data.classes)
-    both = data.train.images(np.array([1, 3]))
+    both = data.train.samples(np.array([1, 3]))
     both[1, 1:] = [0, 0, 1]  # a colour that was never seen
-    np.testing.assert_array_equal(source.images(np.arange(2)), both)
+    np.testing.assert_array_equal(source.samples(np.arange(2)), both)
     assert source.notes == (f"{new}: not used, as the network was trained without: 'note'",)
     labelled = written(tmp_path, "class,colour,size\nx,green,2\n")
     assert load_unlabelled(labelled, data.train.encoding, data.classes).notes == ()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.data.arrays.source import ArraySource, Layout, own_data_set
+from surelabel.data.arrays.source import ArraySource, Layout, user_data_set
 from surelabel.data.source import DataSet
 from surelabel.utils.errors import UserError
 
@@ -33,7 +33,7 @@ def load_npy(path: str | Path, layout: Layout | None = None) -> DataSet:
         with _reading(labels_path):
             labels = np.load(labels_path, mmap_mode="r", allow_pickle=False)
     with _about(path):
-        return own_data_set(path.stem, ArraySource(images, labels, layout=layout), None)
+        return user_data_set(path.stem, ArraySource(images, labels, layout=layout), None)
 
 
 def load_npz(path: str | Path, layout: Layout | None = None) -> DataSet:
@@ -50,7 +50,7 @@ def load_npz(path: str | Path, layout: Layout | None = None) -> DataSet:
             )
         names = None if "classes" not in parts else parts["classes"].ravel().tolist()
         train = ArraySource(parts["images"], parts.get("labels"), names, layout)
-        return own_data_set(path.stem, train, _test_source(parts, train.classes, layout))
+        return user_data_set(path.stem, train, _test_source(parts, train.classes, layout))
 
 
 def _only_key(part: str, present: list[str]) -> str | None:

@@ -29,7 +29,7 @@ class SampleSource:
         self._images = _readable(np.asarray(samples))
         self._labels, self._classes = number_labels(_without_gaps(labels), classes, len(self._images))
         if self._images.dtype != np.uint8:
-            self._refuse_not_finite()
+            self._check_finite()
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -46,18 +46,18 @@ class SampleSource:
     def __len__(self) -> int:
         return len(self._images)
 
-    def images(self, index: NDArray[np.int64]) -> Images:
+    def samples(self, index: NDArray[np.int64]) -> Images:
         chosen = self._images[index]
         if chosen.dtype == np.uint8:
             return np.ascontiguousarray(chosen)
         return np.ascontiguousarray(chosen, dtype=np.float32)
 
-    def _refuse_not_finite(self) -> None:
+    def _check_finite(self) -> None:
         for part in _chunks(range(len(self)), self.shape):
             index = np.arange(part.start, part.stop)
             # A float64 beyond float32's range becomes infinite here, as it would for the network.
             with np.errstate(over="ignore"):
-                finite = np.isfinite(self.images(index)).reshape(len(index), -1).all(axis=1)
+                finite = np.isfinite(self.samples(index)).reshape(len(index), -1).all(axis=1)
             if not finite.all():
                 first = index[np.argmin(finite)]
                 raise UserError(f"sample {first} holds NaN, infinity or a number beyond float32: mend or remove it")
@@ -94,11 +94,11 @@ def channel_statistics(source: Source, most: int = 10_000) -> tuple[tuple[float,
     used = np.unique(np.linspace(0, len(source) - 1, min(most, len(source))).astype(np.int64))
     # Sums of differences from one pixel lose no digits to a large mean, and are exactly 0 for a constant channel.
     within = len(source.shape) - 1  # axes inside a channel: none in a table
-    origin = source.images(used[:1])[(slice(None), slice(None), *[slice(1)] * within)].astype(np.float64)
+    origin = source.samples(used[:1])[(slice(None), slice(None), *[slice(1)] * within)].astype(np.float64)
     axes = "nc" + "hwdefg"[:within]
     total, squares = np.zeros(source.shape[0]), np.zeros(source.shape[0])
     for part in _chunks(range(len(used)), source.shape):
-        difference = source.images(used[part.start : part.stop]) - origin
+        difference = source.samples(used[part.start : part.stop]) - origin
         total += difference.sum(axis=(0, *range(2, difference.ndim)))
         squares += np.einsum(f"{axes},{axes}->c", difference, difference)
     pixels = len(used) * int(np.prod(source.shape[1:]))
@@ -108,7 +108,7 @@ def channel_statistics(source: Source, most: int = 10_000) -> tuple[tuple[float,
     return tuple((origin.reshape(-1) + mean).tolist()), tuple(deviation.tolist())
 
 
-def own_data_set(name: str, train: Source, test: Source | None, most: int = 10_000) -> DataSet:
+def user_data_set(name: str, train: Source, test: Source | None, most: int = 10_000) -> DataSet:
     """A data set of the user's own, normalised by up to `most` training samples; train and test must agree."""
     if test is not None:
         if train.shape != test.shape:
@@ -117,7 +117,7 @@ def own_data_set(name: str, train: Source, test: Source | None, most: int = 10_0
                 "height, width)"
             )
         first = np.zeros(1, dtype=np.int64)
-        kinds = train.images(first).dtype, test.images(first).dtype
+        kinds = train.samples(first).dtype, test.samples(first).dtype
         if kinds[0] != kinds[1]:
             raise UserError(f"training samples are {kinds[0]} but test samples {kinds[1]}: store both in one type")
         if (test.labels == UNLABELLED).any():

@@ -28,7 +28,7 @@ class CrystalSource:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def images(self, index: NDArray[np.int64]) -> NDArray[np.float32]:
+    def samples(self, index: NDArray[np.int64]) -> NDArray[np.float32]:
         return self._crystals.epsilon(self._rows[index])[:, None].astype(np.float32)
 
 

@@ -24,7 +24,7 @@ TYPES = frozenset(kind + size for kind in "iu" for size in "1248") | {"f4", "f8"
 def load_dict(content: bytes, origin: str) -> dict[str, Value]:
     """A pickled dictionary whose values are arrays, scalars, texts, or lists of the latter two; `origin` names it."""
     try:
-        _refuse_memory_trap(content)
+        _check_memory_trap(content)
         loaded = _Unpickler(io.BytesIO(content), encoding="bytes").load()
         if type(loaded) is not dict:
             raise pickle.UnpicklingError(f"it holds a {type(loaded).__name__}, not a dictionary")
@@ -35,7 +35,7 @@ def load_dict(content: bytes, origin: str) -> dict[str, Value]:
         ) from error
 
 
-def _refuse_memory_trap(content: bytes) -> None:
+def _check_memory_trap(content: bytes) -> None:
     """An unpickler makes room for as many remembered objects as the largest number given to one, true or not."""
     for opcode, argument, _ in pickletools.genops(content):
         if opcode.name.endswith("PUT") and int(str(argument)) > len(content):

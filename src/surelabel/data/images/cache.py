@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from surelabel.data.images.common_size import common_form
 from surelabel.data.images.decode import Header, decode, read_header
-from surelabel.data.images.map_files import Progress, attempt
+from surelabel.data.images.map_files import Progress, map_files
 from surelabel.utils.errors import UserError
 from surelabel.utils.files import atomic_write
 
@@ -61,7 +61,7 @@ class Pictures:
     skipped: dict[str, str]
     form: Header
     state: str = ""
-    passing: tuple[str, ...] = ()
+    retryable: tuple[str, ...] = ()
 
 
 def decoded(
@@ -72,16 +72,18 @@ def decoded(
     before = _read(place) if place else None
     state = _state(folder, files)
     if before is not None and before.state == state:
-        opened, _ = attempt(lambda _, path: read_header(path), folder, before.passing)
+        opened, _ = map_files(lambda _, path: read_header(path), folder, before.retryable)
         if not opened:
             return before
     headers: dict[str, Header] = {}
     skipped: dict[str, str] = {}
-    passing: list[str] = []
+    retryable: list[str] = []
     readable = list(files)
     if not isinstance(form, Header):
         known = {} if before is None else before.files
-        headers, skipped = attempt(lambda file, path: _header(path, known.get(file)), folder, files, passing=passing)
+        headers, skipped = map_files(
+            lambda file, path: _header(path, known.get(file)), folder, files, retryable=retryable
+        )
         readable = list(headers)
         form = common_form(list(headers.values()), form)
     if before is not None and before.form != form:
@@ -89,8 +91,8 @@ def decoded(
     name = None if place is None else place.with_name(f"{place.stem}-{uuid4().hex[:8]}.pixels")
     try:
         images, name = _room(name, len(readable), form, folder)
-        made = _fill(images, folder, readable, form, before, headers, passing, progress)
-        found = replace(made, skipped=skipped | made.skipped, state=state, passing=tuple(sorted(passing)))
+        made = _fill(images, folder, readable, form, before, headers, retryable, progress)
+        found = replace(made, skipped=skipped | made.skipped, state=state, retryable=tuple(sorted(retryable)))
         if place is not None and name is not None:
             _store(place, name, found)
     except BaseException:
@@ -176,7 +178,7 @@ def _fill(
     form: Header,
     before: Pictures | None,
     headers: dict[str, Header],
-    passing: list[str],
+    retryable: list[str],
     progress: Progress | None,
 ) -> Pictures:
     """Decode each file into its row, or take it from the pictures stored before."""
@@ -200,7 +202,7 @@ def _fill(
         header = vars(headers[file]) if file in headers else {}
         return Picture(size, changed, digest, row, zlib.crc32(images[row].tobytes()), **header)
 
-    found, skipped = attempt(one, folder, files, progress, passing)
+    found, skipped = map_files(one, folder, files, progress, retryable)
     return Pictures(images, found, skipped, form)
 
 
@@ -217,7 +219,7 @@ def _store(place: Path, pixels: Path, found: Pictures) -> None:
                 "form": list(vars(found.form).values()),
                 "files": {name: list(vars(picture).values()) for name, picture in found.files.items()},
             }
-            json.dump(listed | {key: getattr(found, key) for key in ("skipped", "state", "passing")}, file)
+            json.dump(listed | {key: getattr(found, key) for key in ("skipped", "state", "retryable")}, file)
     except UserError:  # no room for the list: the pictures stay mapped for this run, and are made anew the next time
         pixels.unlink(missing_ok=True)
         return
@@ -245,8 +247,8 @@ def _read(place: Path) -> Pictures | None:
             return None
         images = np.memmap(pixels, np.uint8, "r", shape=shape)
         files = {name: Picture(*entry) for name, entry in listed["files"].items()}
-        form, state, passing = Header(*listed["form"]), str(listed["state"]), tuple(map(str, listed["passing"]))
-        found = Pictures(images, files, listed["skipped"], form, state, passing)
+        form, state, retryable = Header(*listed["form"]), str(listed["state"]), tuple(map(str, listed["retryable"]))
+        found = Pictures(images, files, listed["skipped"], form, state, retryable)
         entries = list(files.values())
         looked_at = entries[:: max(1, len(entries) // LOOKED_AT)]
         sound = all(zlib.crc32(images[entry.row].tobytes()) == entry.checksum for entry in looked_at)

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.data.arrays.source import own_data_set
+from surelabel.data.arrays.source import user_data_set
 from surelabel.data.images.cache import Pictures, decoded
 from surelabel.data.images.decode import Header
 from surelabel.data.images.formats import SUFFIXES
@@ -44,11 +44,11 @@ class FolderSource:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def images(self, index: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def samples(self, index: NDArray[np.int64]) -> NDArray[np.uint8]:
         return np.asarray(self._images[self._rows[index]])  # a plain array, not a mapped one
 
 
-def files_of(source: Source | None) -> FolderSource | None:
+def folder_of(source: Source | None) -> FolderSource | None:
     """The folder that a source, a part of one, or features of one were read from."""
     while source is not None and not isinstance(source, FolderSource):
         source = getattr(source, "whole", None)
@@ -72,14 +72,14 @@ def load(
     if size is not None and size < 1:
         raise UserError(f"the size of the images must be at least 1 pixel, not {size}")
     layout = read_layout(folder, [Path(file) for file in label_files])
-    refuse_unknown(layout, layout.classes)
+    check_known_classes(layout, layout.classes)
     everything = [file for files in layout.parts.values() for file in files]
     pictures = decoded(folder, everything, size, progress)
     sources = {
         part: _source(pictures, files, layout.class_of, layout.classes, folder) for part, files in layout.parts.items()
     }
-    _refuse_empty(sources["train"], folder)
-    return own_data_set(folder.resolve().name, sources["train"], sources.get("test"))
+    _check_not_empty(sources["train"], folder)
+    return user_data_set(folder.resolve().name, sources["train"], sources.get("test"))
 
 
 def load_unlabelled(
@@ -97,7 +97,7 @@ def load_labelled(folder: str | Path, classes: Sequence[str], shape: tuple[int, 
     """The labelled images of a folder, of its test part if it has one, as (channels, height, width) = `shape`."""
     folder = Path(folder)
     layout = read_layout(folder)
-    refuse_unknown(layout, tuple(classes))
+    check_known_classes(layout, tuple(classes))
     files = [file for file in layout.parts.get("test", layout.parts["train"]) if file in layout.class_of]
     if not files:
         raise UserError(
@@ -109,7 +109,7 @@ def load_labelled(folder: str | Path, classes: Sequence[str], shape: tuple[int, 
     return _source(pictures, files, layout.class_of, tuple(classes), folder)
 
 
-def refuse_unknown(layout: FolderLayout, names: tuple[str, ...]) -> None:
+def check_known_classes(layout: FolderLayout, names: tuple[str, ...]) -> None:
     known = set(names)
     for part, files in layout.parts.items():
         for file in files:
@@ -135,7 +135,7 @@ def _source(
     return FolderSource(pictures.images, rows, labels, names, readable, skipped)
 
 
-def _refuse_empty(train: FolderSource, folder: Path) -> None:
+def _check_not_empty(train: FolderSource, folder: Path) -> None:
     counts = np.bincount(train.labels[train.labels >= 0], minlength=len(train.classes))
     if not counts.all():
         name = train.classes[int(np.argmin(counts))]

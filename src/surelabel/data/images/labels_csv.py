@@ -5,9 +5,9 @@ import difflib
 from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 
-from surelabel.data.images.separators import refuse_other_separators
+from surelabel.data.images.separators import check_separators
 from surelabel.data.tables.columns import MISSING
-from surelabel.utils.csv import shown
+from surelabel.utils.csv import escape_formula
 from surelabel.utils.errors import UserError
 
 FILE_COLUMNS = ("path", "file", "image", "sample")
@@ -63,7 +63,7 @@ def _rows(path: Path) -> list[tuple[int, str, str]]:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.reader(stream, strict=True)
             header = [name.strip().lower() for name in next(reader, [])]
-            refuse_other_separators(path, header)
+            check_separators(path, header)
             file_column = _column(path, header, FILE_COLUMNS)
             class_column = _column(path, header, CLASS_COLUMNS)
             rows = []
@@ -89,7 +89,7 @@ def _column(path: Path, header: list[str], names: tuple[str, ...]) -> int:
 
 def _meant(written: str) -> str:
     """A class without the apostrophe that `shown` puts before what a spreadsheet would compute."""
-    return written[1:] if shown(written[1:]) == written else written
+    return written[1:] if escape_formula(written[1:]) == written else written
 
 
 def _inside(written: str, where: str, folder: Path | None) -> str:

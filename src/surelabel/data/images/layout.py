@@ -42,7 +42,7 @@ def read_layout(folder: Path, label_files: Sequence[Path] = ()) -> FolderLayout:
                 by_folder[name] = top
     parts = {part: sorted(files) for part, files in parts.items()}
     if not tables:
-        _refuse_part_as_class(folder, roots)
+        _check_no_split_as_class(folder, roots)
         # An empty folder counts as a class, so that it is not passed over in silence.
         found = {name for root in roots["train"] for name in _class_folders(root)}
         return FolderLayout(parts, by_folder, tuple(sorted(found)))
@@ -68,7 +68,7 @@ def _roots(folder: Path) -> dict[str, list[Path]]:
     return roots | {"test": [folder / "test"]} if "test" in inner else roots
 
 
-def _refuse_part_as_class(folder: Path, roots: dict[str, list[Path]]) -> None:
+def _check_no_split_as_class(folder: Path, roots: dict[str, list[Path]]) -> None:
     """A folder "test" beside classes, with folders of the same names in it, holds test images rather than a class."""
     if roots != {"train": [folder]}:
         return

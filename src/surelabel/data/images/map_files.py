@@ -16,24 +16,24 @@ Result = TypeVar("Result")
 Progress = Callable[[int, int], None]  # files done, files in all
 
 
-def attempt(
+def map_files(
     job: Callable[[str, Path], Result],
     folder: Path,
     files: Sequence[str],
     progress: Progress | None = None,
-    passing: list[str] | None = None,
+    retryable: list[str] | None = None,
     group: int = GROUP,
 ) -> tuple[dict[str, Result], dict[str, str]]:
     """The result of each file, and the reason for each that had none. Pillow frees the interpreter while it decodes.
 
     The files whose reason may pass (a permission, the network, too little memory) are added to `passing`.
     """
-    noted = [] if passing is None else passing
+    noted = [] if retryable is None else retryable
     results: dict[str, Result] = {}
     skipped: dict[str, str] = {}
     # By the hundred: handing over one small image to a thread takes longer than decoding it.
     groups = [files[start : start + group] for start in range(0, len(files), group)]
-    with ThreadPoolExecutor(cores.available()) as pool:
+    with ThreadPoolExecutor(cores.available_cores()) as pool:
         for done in pool.map(lambda some: [_one(job, folder, file, noted) for file in some], groups):
             for file, result, reason in done:
                 if reason is not None:
@@ -46,7 +46,7 @@ def attempt(
 
 
 def _one(
-    job: Callable[[str, Path], Result], folder: Path, file: str, passing: list[str]
+    job: Callable[[str, Path], Result], folder: Path, file: str, retryable: list[str]
 ) -> tuple[str, Result | None, str | None]:
     try:
         file.encode()
@@ -60,7 +60,7 @@ def _one(
     except Exception as error:  # damaged or hostile pixels make Pillow raise nearly anything
         # The OSErrors that Pillow raises of damaged files have no number.
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None):
-            passing.append(file)
+            retryable.append(file)
         return file, None, str(error) or type(error).__name__
 
 

@@ -64,7 +64,7 @@ def read_index(folder: Path, parts: dict[str, list[Path]]) -> ShardIndex:
     for place in places:
         if (found := _stored(place, files, set(parts))) is not None:
             return found
-    head, rows = _made(folder, parts, files)
+    head, rows = _from_dict(folder, parts, files)
     for place in places:
         try:
             _write(place, head, rows)
@@ -138,9 +138,9 @@ def _checksum(rows: NDArray[np.int64]) -> str:
     return held.hexdigest()
 
 
-def _made(folder: Path, parts: dict[str, list[Path]], files: list[list[Any]]) -> tuple[Head, NDArray[np.int64]]:
+def _from_dict(folder: Path, parts: dict[str, list[Path]], files: list[list[Any]]) -> tuple[Head, NDArray[np.int64]]:
     shards = [path for paths in parts.values() for path in paths]
-    with ThreadPoolExecutor(cores.available()) as pool:
+    with ThreadPoolExecutor(cores.available_cores()) as pool:
         found = list(pool.map(read_samples, shards))
     of_shard = dict(zip(shards, found, strict=True))
     samples = {part: [of_shard[path] for path in paths] for part, paths in parts.items()}

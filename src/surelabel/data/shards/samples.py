@@ -99,7 +99,7 @@ def _take(file: IO[bytes], key: str, part: _Parts, found: ShardSamples, path: Pa
     assert image is not None
     label = _label(file, image, part, f"{path}, {key}")
     try:
-        refuse_too_large(image.size)
+        check_size(image.size)
         header = read_header(io.BufferedReader(_Window(file, image.offset, image.size)))
     except UnidentifiedImageError:
         found.skipped[image.name] = "not an image of a known format"
@@ -114,7 +114,7 @@ def _take(file: IO[bytes], key: str, part: _Parts, found: ShardSamples, path: Pa
     found.grey &= header.grey
 
 
-def refuse_too_large(size: int) -> None:
+def check_size(size: int) -> None:
     if size > MOST_IMAGE_BYTES:
         raise ValueError(f"{size:,} bytes are more than {MOST_IMAGE_BYTES:,}")
 

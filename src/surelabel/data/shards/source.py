@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.data.arrays.source import own_data_set
+from surelabel.data.arrays.source import user_data_set
 from surelabel.data.images.common_size import common_size
 from surelabel.data.images.decode import decode
 from surelabel.data.images.formats import SUFFIXES
@@ -72,13 +72,13 @@ class ShardSource:
     def __len__(self) -> int:
         return len(self._rows[0])
 
-    def images(self, index: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def samples(self, index: NDArray[np.int64]) -> NDArray[np.uint8]:
         pending = self._pending.pop(index.tobytes(), None) or self._begin(index)
         for work in pending.work:
             work.result()
         return pending.images
 
-    def expect(self, index: NDArray[np.int64]) -> None:
+    def prefetch(self, index: NDArray[np.int64]) -> None:
         """Begin to read and decode these images; `images` with the same indices will wait for what is left to do."""
         key = index.tobytes()
         if key not in self._pending:
@@ -171,7 +171,7 @@ class ShardSource:
 
 
 def _workers() -> int:
-    return min(MOST_WORKERS, cores.available())
+    return min(MOST_WORKERS, cores.available_cores())
 
 
 def are_in(folder: Path) -> bool:
@@ -199,7 +199,7 @@ def load(folder: str | Path, size: int | None = None, shape: tuple[int, int, int
     if shape is None:
         shape = (1 if head.grey else 3, *common_size(head.height, head.width, head.alike, len(index.rows[0]), size))
     sources = {part: ShardSource(folder, index, part, shape) for part in parts}
-    return own_data_set(folder.resolve().name, sources["train"], sources.get("test"), STATISTICS)
+    return user_data_set(folder.resolve().name, sources["train"], sources.get("test"), STATISTICS)
 
 
 def find_parts(folder: Path) -> dict[str, list[Path]]:

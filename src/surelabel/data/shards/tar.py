@@ -72,7 +72,7 @@ def _members(file: IO[bytes], end: int) -> Iterator[Member]:
             kind = KINDS.get(code, "other") if not name.endswith("/") else "folder"
             yield Member(name, kind, start, size)
             extended = {}
-    _refuse_rest(file, position, end)
+    _check_end(file, position, end)
 
 
 def _header(file: IO[bytes], position: int, end: int) -> bytes:
@@ -137,7 +137,7 @@ def _extension(code: bytes, content: bytes) -> dict[str, str]:
     return found
 
 
-def _refuse_rest(file: IO[bytes], position: int, end: int) -> None:
+def _check_end(file: IO[bytes], position: int, end: int) -> None:
     """Behind the end mark, only zeros: another archive joined on would be passed over in silence."""
     file.seek(position)
     while part := file.read(2**20):

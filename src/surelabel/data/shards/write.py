@@ -10,11 +10,11 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from surelabel.data.images.decode import decode, read_header
-from surelabel.data.images.folder import FilesSkipped, refuse_unknown
+from surelabel.data.images.folder import FilesSkipped, check_known_classes
 from surelabel.data.images.layout import FolderLayout, read_layout
-from surelabel.data.images.map_files import attempt
+from surelabel.data.images.map_files import map_files
 from surelabel.data.shards.index import CLASSES, read_index
-from surelabel.data.shards.samples import refuse_too_large
+from surelabel.data.shards.samples import check_size
 from surelabel.data.shards.source import UNFINISHED, find_parts
 from surelabel.utils.errors import UserError
 from surelabel.utils.files import atomic_write
@@ -50,7 +50,7 @@ def make_shards(
     if out.resolve().is_relative_to(folder.resolve()):
         raise UserError(f"{out} lies in {folder}, whose images it would be one of: choose another place for the shards")
     layout = read_layout(folder)
-    refuse_unknown(layout, layout.classes)
+    check_known_classes(layout, layout.classes)
     plan = list(_plan(folder, layout, size_mb, seed))
     digest = _digest(folder, plan, layout)
     skipped = _begun(out, digest)
@@ -133,7 +133,7 @@ def _write_shard(folder: Path, out: Path, shard: Shard, layout: FolderLayout) ->
     skipped: dict[str, str] = {}
     with atomic_write(out / shard.name, "wb") as file, _opened(file) as tar:
         for files in _few(folder, shard.files):
-            contents, left_out = attempt(lambda _, path: _decodable(path), folder, files, group=GROUP)
+            contents, left_out = map_files(lambda _, path: _decodable(path), folder, files, group=GROUP)
             skipped |= left_out
             for name, content in contents.items():
                 _add(tar, f"{keys[name]:09}{PurePosixPath(name).suffix.lower()}", content)
@@ -168,7 +168,7 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
 
 def _decodable(path: Path) -> bytes:
     """The content of an image file; raises where not all of its pixels can be decoded."""
-    refuse_too_large(path.stat().st_size)
+    check_size(path.stat().st_size)
     content = path.read_bytes()
     header = read_header(io.BytesIO(content))
     decode(io.BytesIO(content), header.height, header.width, header.grey)

@@ -41,7 +41,7 @@ class Numeric:
         """values [N] -> [N, 1], or [N, 2] with the column that tells of missing values."""
         if not numeric(values):
             values = _numbers(values, self.name)
-        _refuse_infinite(self.name, values, np.arange(len(values)))
+        _check_finite(self.name, values, np.arange(len(values)))
         missing = np.isnan(values)
         standard = (np.where(missing, self.median, values) - self.mean) / self.deviation
         return np.stack([standard, missing][: self.width], axis=1).astype(np.float32)
@@ -154,7 +154,7 @@ def learn(
 
 
 def _learn_numeric(name: str, values: NDArray[np.float64], rows: NDArray[np.int64]) -> Numeric | str:
-    _refuse_infinite(name, values, rows)
+    _check_finite(name, values, rows)
     missing = np.isnan(values)
     known = values[~missing]
     if not len(known):
@@ -172,7 +172,7 @@ def _learn_numeric(name: str, values: NDArray[np.float64], rows: NDArray[np.int6
     return Numeric(name, float(np.median(known)), mean, deviation, bool(missing.any()))
 
 
-def _refuse_infinite(name: str, values: Column, rows: NDArray[np.int64]) -> None:
+def _check_finite(name: str, values: Column, rows: NDArray[np.int64]) -> None:
     infinite = np.isinf(values)
     if infinite.any():
         row = int(rows[np.argmax(infinite)])
@@ -196,7 +196,7 @@ def _learn_categorical(name: str, texts: NDArray[np.object_], declared: bool, no
     return Categorical(name, tuple(levels.tolist()))
 
 
-def refuse_broken_numbers(columns: Columns, categories: Collection[str], remedy: str) -> None:
+def check_numbers(columns: Columns, categories: Collection[str], remedy: str) -> None:
     """Numbers with a few words among them would become categories, and their order would be lost.
 
     Columns that are declared or stored as `categories` may hold what they like.

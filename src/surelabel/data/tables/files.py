@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from surelabel.data.images.separators import refuse_other_separators
+from surelabel.data.images.separators import check_separators
 from surelabel.data.tables.columns import MISSING, Column, Columns, column
-from surelabel.utils.errors import UserError, extra
+from surelabel.utils.errors import UserError, optional_import
 
 BLOCK = 2**20  # bytes that pyarrow reads at once
 NUMBER = 32  # bytes that a number takes, with the comma, when it is written out
@@ -33,7 +33,7 @@ def read_table(path: Path, as_written: Callable[[str], bool]) -> Read:
 
     In a CSV file, a column is numbers if every cell is one or is missing; those whose name is `as_written` stay texts.
     """
-    with extra("tables", f"the table {path}"):
+    with optional_import("tables", f"the table {path}"):
         from pyarrow import types
     if not path.is_file():
         raise UserError(f"there is no file {path}")
@@ -63,7 +63,7 @@ def _csv(path: Path) -> Any:
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             names = next(csv.reader(stream, strict=True), [])
-        _refuse_names(path, names)
+        _check_names(path, names)
         header = 4 * len(",".join(names).encode())  # at most, with quotation marks
         return arrow.read_csv(
             path,
@@ -84,7 +84,7 @@ def _parquet(path: Path) -> Any:
         table = parquet.read_table(path)
     except (OSError, ArrowException) as error:
         raise UserError(f"{path} cannot be read as a Parquet file: {error}") from error
-    _refuse_names(path, table.column_names)
+    _check_names(path, table.column_names)
     return table
 
 
@@ -101,10 +101,10 @@ def _index(table: Any) -> set[str]:
         return names
 
 
-def _refuse_names(path: Path, names: list[str]) -> None:
+def _check_names(path: Path, names: list[str]) -> None:
     if not names:
         raise UserError(f"{path} is empty: its first line must name the columns")
-    refuse_other_separators(path, names)
+    check_separators(path, names)
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise UserError(f"{path} has more than one column named {twice[0]!r}: give each a name of its own")

