@@ -2,7 +2,7 @@ import csv
 
 import pytest
 
-from surelabel.utils.csv import escape_formula, write_csv
+from surelabel.utils.csv import delimiter_of, escape_formula, write_csv
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+a", "-b", "@c", "\tx", "-1-1", "plain", "1-1", "-1", "+1", "-2.5"])
@@ -18,3 +18,8 @@ def test_numbers_are_written_as_numbers_and_texts_as_texts(tmp_path):
             ["'=a, b", "3", "-0.250000"],
             ["c", "0", "1.000000"],
         ]
+
+
+def test_a_header_too_long_for_one_column_is_told_by_its_many():
+    for sign in ",;\t":
+        assert delimiter_of(sign.join(["gene"] * 50_000)) == sign

@@ -2,12 +2,12 @@
 
 import csv
 import difflib
+import itertools
 from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 
-from surelabel.data.images.separators import check_separators
 from surelabel.data.tables.columns import MISSING
-from surelabel.utils.csv import escape_formula
+from surelabel.utils.csv import delimiter_of, escape_formula
 from surelabel.utils.errors import UserError
 
 FILE_COLUMNS = ("path", "file", "image", "sample")
@@ -47,9 +47,9 @@ def read_labels_csv(path: Path, files: Collection[str], folder: Path | None = No
         if label:
             classes[file] = label
     if missing:
-        shown = ", ".join(words for _, words in missing[:SHOWN]) + (", ..." if len(missing) > SHOWN else "")
+        escape_formula = ", ".join(words for _, words in missing[:SHOWN]) + (", ..." if len(missing) > SHOWN else "")
         raise UserError(
-            f"{path} names {len(missing)} files that are not in {_called(folder)}: {shown}"
+            f"{path} names {len(missing)} files that are not in {_called(folder)}: {escape_formula}"
             f"{_there(missing[0][0], files)}"
         )
     if not classes:
@@ -61,9 +61,9 @@ def _rows(path: Path) -> list[tuple[int, str, str]]:
     """Line number, file and class of each row."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream, strict=True)
+            first = stream.readline()
+            reader = csv.reader(itertools.chain([first], stream), delimiter=delimiter_of(first), strict=True)
             header = [name.strip().lower() for name in next(reader, [])]
-            check_separators(path, header)
             file_column = _column(path, header, FILE_COLUMNS)
             class_column = _column(path, header, CLASS_COLUMNS)
             rows = []
@@ -88,7 +88,7 @@ def _column(path: Path, header: list[str], names: tuple[str, ...]) -> int:
 
 
 def _meant(written: str) -> str:
-    """A class without the apostrophe that `shown` puts before what a spreadsheet would compute."""
+    """A class without the apostrophe that `escape_formula` puts before what a spreadsheet would compute."""
     return written[1:] if escape_formula(written[1:]) == written else written
 
 

@@ -1,6 +1,7 @@
 """Tables in CSV and Parquet files, read by pyarrow."""
 
 import csv
+import itertools
 import json
 import re
 from collections import Counter
@@ -11,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from surelabel.data.images.separators import check_separators
 from surelabel.data.tables.columns import MISSING, Column, Columns, column
+from surelabel.utils.csv import delimiter_of
 from surelabel.utils.errors import UserError, optional_import
 
 BLOCK = 2**20  # bytes that pyarrow reads at once
@@ -62,14 +63,16 @@ def _csv(path: Path) -> Any:
 
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            names = next(csv.reader(stream, strict=True), [])
+            first = stream.readline()
+            delimiter = delimiter_of(first)
+            names = next(csv.reader(itertools.chain([first], stream), delimiter=delimiter, strict=True), [])
         _check_names(path, names)
         header = 4 * len(",".join(names).encode())  # at most, with quotation marks
         return arrow.read_csv(
             path,
             # The header must lie in the first block, and a row in two neighbouring ones.
             read_options=arrow.ReadOptions(block_size=max(BLOCK, header, NUMBER * len(names))),
-            parse_options=arrow.ParseOptions(newlines_in_values=True),
+            parse_options=arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             # Texts first: pyarrow's own guess looks at the beginning of a large file alone.
             convert_options=arrow.ConvertOptions(column_types=dict.fromkeys(names, string())),
         )
@@ -104,7 +107,6 @@ def _index(table: Any) -> set[str]:
 def _check_names(path: Path, names: list[str]) -> None:
     if not names:
         raise UserError(f"{path} is empty: its first line must name the columns")
-    check_separators(path, names)
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise UserError(f"{path} has more than one column named {twice[0]!r}: give each a name of its own")
