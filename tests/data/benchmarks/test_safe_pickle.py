@@ -27,19 +27,17 @@ def test_the_tests_write_pickles_as_python_reads_them():
     same(pickle.loads(python2_pickle(PLAIN), encoding="bytes"), PLAIN)
 
 
-@pytest.mark.parametrize("protocol", ["python 2", 2, 3, 4])
+@pytest.mark.parametrize("protocol", ["python 2", 3, 4])
 def test_plain_data_come_back_whole(protocol):
     content = python2_pickle(PLAIN) if protocol == "python 2" else pickle.dumps(PLAIN, protocol)
     same(load_dict(content, "batch"), {key.decode(): value for key, value in PLAIN.items()})
 
 
-@pytest.mark.parametrize("dtype", ["u1", "<i2", ">i4", "<u8", "<f4", ">f8", "?"])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_arrays_of_plain_types_come_back_whole(dtype, order):
-    array = np.asarray(PIXELS.astype(dtype), order=order)
-    loaded = load_dict(pickle.dumps({"a": array}, 2), "batch")["a"]
-    assert loaded.dtype == array.dtype
-    np.testing.assert_array_equal(loaded, array)
+def test_arrays_of_either_order_come_back_whole(order):
+    loaded = load_dict(pickle.dumps({"a": np.asarray(PIXELS, order=order)}, 3), "batch")["a"]
+    assert loaded.dtype == np.uint8
+    np.testing.assert_array_equal(loaded, PIXELS)
 
 
 class Runs:
@@ -82,9 +80,10 @@ def test_a_pickle_that_runs_a_command_is_refused_and_the_command_not_run(tmp_pat
         # A part of an allowed name.
         (b"cnumpy\ndtype.__class__\n.", r"it asks to run numpy.dtype.__class__"),
         (b"\x80\x04\x8c\x05numpy\x8c\x0edtype.__init__\x93.", r"it asks to run numpy.dtype.__init__"),
-        # Another codec, and an attempt to alter what the stand-ins are.
-        (b"c_codecs\nencode\n(Vx\nVrot13\ntR.", "it asks for the codec rot13"),
-        (b"c_codecs\nencode\n}S'a'\nI1\nsb.", "refused"),
+        # A codec, an array that was given no state, and attempts to alter what the allowed names are.
+        (b"c_codecs\nencode\n(Vx\nVrot13\ntR.", "it asks to run _codecs.encode"),
+        (b"}S'a'\ncnumpy.core.multiarray\n_reconstruct\n(tRs.", "refused"),
+        (b"}S'a'\ncnumpy\ndtype\n(S'u1'\ntRs.", "where plain data belongs"),
         (b"cnumpy\ndtype\n}S'a'\nI1\nsb.", "refused"),
         (b"cnumpy\nndarray\n}S'a'\nI1\nsb.", "refused"),
         # Room for four thousand million objects, an object from outside, an extension.
@@ -99,13 +98,13 @@ def test_other_ways_to_call_or_to_exhaust_are_refused(content, message):
         load_dict(content, "batch")
 
 
-def forged(dtype=b"u1", order=b"|", shape=(2, 3), content=b"123456"):
+def forged(dtype=b"u1", shape=(2, 3), content=b"123456"):
     """An array's pickle with any type, shape and bytes."""
     array = python2_pickle({b"a": PIXELS})
     numbers = b"(" + b"".join(b"J" + struct.pack("<i", n) for n in shape) + b"t"
     start, rest = array.split(b"(J\x03\x00\x00\x00J\x05\x00\x00\x00t")
     head, tail = rest.split(b"U\x0f", 1)
-    head = head.replace(b"U\x02u1", b"U" + bytes([len(dtype)]) + dtype).replace(b"U\x01|", b"U\x01" + order)
+    head = head.replace(b"U\x02u1", b"U" + bytes([len(dtype)]) + dtype)
     return start + numbers + head + b"U" + bytes([len(content)]) + content + tail[15:]
 
 
@@ -116,13 +115,12 @@ def test_an_array_put_together_by_hand_is_read():
 @pytest.mark.parametrize(
     ("forgery", "message"),
     [
-        ({"shape": (2, 4)}, r"shape \(2, 4\) needs 8 bytes, but has 6"),
-        ({"shape": (-2, -3)}, "needs 6 bytes"),
-        ({"shape": (2**31 - 1,) * 4}, "needs"),
-        ({"dtype": b"O8", "content": b"\1" * 48}, "array of type"),
-        ({"dtype": b"V8", "content": b"\1" * 48}, "array of type"),
-        ({"dtype": b"S1"}, "array of type"),
-        ({"order": b"@"}, "array of type @u1"),
+        ({"shape": (2, 4)}, "x .* is refused"),
+        ({"shape": (-2, -3)}, "x .* is refused"),
+        ({"shape": (2**31 - 1,) * 4}, "x .* is refused"),
+        ({"dtype": b"O8", "content": b"\1" * 48}, "array of another type"),
+        ({"dtype": b"V8", "content": b"\1" * 48}, "array of another type"),
+        ({"dtype": b"S1"}, "array of another type"),
     ],
 )
 def test_a_forged_array_is_refused(forgery, message):

@@ -187,7 +187,7 @@ def _pickled(wanted: _Set, content: bytes, place: Path, file: str) -> Records:
     origin = f"{place}: {file}"
     batch = load_dict(content, origin)
     pixels, labels = batch.get("data"), batch.get(wanted.labels_key)
-    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != PIXELS:
+    if not isinstance(pixels, np.ndarray) or pixels.ndim != 2 or pixels.shape[1] != PIXELS:
         raise UserError(f"{origin} has no data of {PIXELS} bytes an image: it is corrupt; fetch it again")
     if not isinstance(labels, list) or len(labels) != len(pixels) or not all(type(label) is int for label in labels):
         raise UserError(

@@ -1,12 +1,10 @@
-"""Pickles of plain data, read without running anything that they ask for.
+"""The pickles of CIFAR: plain data and arrays of bytes, read without running anything that they ask for.
 
-An unpickler looks up by name whatever a pickle wants called. Here the few names that an array needs are answered by
-stand-ins written below, and any other name is refused. NumPy's own functions are not among the answers, as they are
-not made to doubt the types, shapes and flags that they are given.
+As in the example of Python's documentation, `find_class` refuses all but a few names. Those that an array needs are
+not answered by NumPy's functions, which trust the types and shapes they are given, but by classes that only take notes.
 """
 
 import io
-import math
 import pickle
 import pickletools
 from typing import Any
@@ -16,13 +14,12 @@ from numpy.typing import NDArray
 
 from surelabel.utils.errors import UserError
 
-Value = NDArray[Any] | list[Any] | str | bytes | int | float | None
+Value = NDArray[np.uint8] | list[Any] | str | bytes | int | float | None
 SCALARS = (str, bytes, int, float, type(None))
-TYPES = frozenset(kind + size for kind in "iu" for size in "1248") | {"f4", "f8", "b1"}
 
 
 def load_dict(content: bytes, origin: str) -> dict[str, Value]:
-    """A pickled dictionary whose values are arrays, scalars, texts, or lists of the latter two; `origin` names it."""
+    """A pickled dictionary of arrays of bytes, scalars, texts, and lists of the latter two; `origin` names it."""
     try:
         _check_memory_trap(content)
         loaded = _Unpickler(io.BytesIO(content), encoding="bytes").load()
@@ -42,65 +39,37 @@ def _check_memory_trap(content: bytes) -> None:
             raise pickle.UnpicklingError(f"it counts {argument} objects in {len(content)} bytes")
 
 
-class _Type:
-    """Stands in for numpy.dtype: its code and byte order are noted, and looked up in `TYPES`."""
+class _Noted:
+    """Notes what it is called with and the state that it is given."""
 
-    def __init__(self, code: str | bytes, align: object = False, copy: object = False) -> None:
-        self.code = _text(code)
-        self.order = "="
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments
 
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.order = _text(state[1])
-
-    def resolve(self) -> np.dtype[Any]:
-        if self.code not in TYPES or self.order not in ("<", ">", "=", "|"):
-            raise pickle.UnpicklingError(f"it holds an array of type {self.order}{self.code}")
-        return np.dtype(self.order + self.code)
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
 
 
-class _Array:
-    """Stands in for NumPy's `_reconstruct`: the array is made from its bytes, with their number checked."""
-
-    def __init__(self, kind: object, shape: object, code: object) -> None:
-        self.value: NDArray[Any] | None = None
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        _, shape, described, fortran, content = state
-        if type(described) is not _Type or type(content) is not bytes or not all(type(n) is int for n in shape):
-            raise pickle.UnpicklingError("it holds an array of an unknown form")
-        dtype = described.resolve()
-        if any(n < 0 for n in shape) or len(content) != math.prod(shape) * dtype.itemsize:
-            size = math.prod(shape) * dtype.itemsize
-            raise pickle.UnpicklingError(f"an array of shape {shape} needs {size:,} bytes, but has {len(content):,}")
-        self.value = np.frombuffer(content, dtype).reshape(shape, order="F" if fortran else "C")
+class _Type(_Noted):
+    pass
 
 
-class _Bytes:
-    """Stands in for `_codecs.encode`, by which Python 3 writes bytes in Python 2's pickles."""
-
-    def __new__(cls, text: str, codec: str) -> bytes:  # type: ignore[misc]  # the bytes are meant, not an instance
-        if codec != "latin1":
-            raise pickle.UnpicklingError(f"it asks for the codec {codec}")
-        return text.encode("latin1")
-
-    def __setstate__(self, state: object) -> None:
-        raise pickle.UnpicklingError("it tries to alter a function")
+class _Array(_Noted):
+    pass
 
 
-STAND_INS: dict[tuple[str, str], object] = {
+ALLOWED: dict[tuple[str, str], object] = {
     ("numpy.core.multiarray", "_reconstruct"): _Array,
     ("numpy._core.multiarray", "_reconstruct"): _Array,
     ("numpy", "ndarray"): "ndarray",
     ("numpy", "dtype"): _Type,
-    ("_codecs", "encode"): _Bytes,
 }
 
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module_name: str, global_name: str, /) -> Any:
-        if (module_name, global_name) not in STAND_INS:
+        if (module_name, global_name) not in ALLOWED:
             raise pickle.UnpicklingError(f"it asks to run {module_name}.{global_name}")
-        return STAND_INS[module_name, global_name]
+        return ALLOWED[module_name, global_name]
 
 
 def _text(value: Any) -> str:
@@ -108,8 +77,11 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Value:
-    if type(value) is _Array and value.value is not None:
-        return value.value
+    if type(value) is _Array:
+        _, shape, kind, fortran, content = value.state
+        if type(kind) is not _Type or _text(kind.arguments[0]) != "u1":
+            raise pickle.UnpicklingError("it holds an array of another type than bytes")
+        return np.frombuffer(content, np.uint8).reshape(shape, order="F" if fortran else "C")
     if type(value) in SCALARS or (type(value) is list and all(type(item) in SCALARS for item in value)):
         plain: Value = value
         return plain
