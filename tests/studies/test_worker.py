@@ -92,7 +92,6 @@ def test_three_workers_share_a_study_and_what_a_killed_one_began_is_resumed(stor
 
     records = [json.loads(path.read_text()) for path in (out / "results" / "runs").glob("*.json")]
     keys = [record["key"] for record in records]
-    assert all(record["speed"] > 0 for record in records)
     assert len(set(keys)) == len(keys) == RUNS
     assert said.count("Begun: ") == RUNS + 1
     assert len(re.findall(rf"^\[\d/{RUNS}\] .*; about \d+ .*left$", said, re.MULTILINE)) == RUNS

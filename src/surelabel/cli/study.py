@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--list",
         action="store_true",
-        help="what each study, or this one, is, and how long the rest of it would take here",
+        help="what each study, or this one, is, and about how long the rest of it would take",
     )
     parser.add_argument(
         "--scale", choices=SCALES, default="laptop", help="small runs, or the paper's (default: laptop)"

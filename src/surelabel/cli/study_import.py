@@ -7,7 +7,6 @@ from typing import Any
 
 from surelabel.cli.study_filters import IDENTITY
 from surelabel.studies import records as results
-from surelabel.studies import run_time as estimate
 from surelabel.studies.catalogue import STUDIES
 from surelabel.studies.plan import SCALES, Job, diff, folder_name, job_key, jobs_of, key_of, settings_of
 from surelabel.studies.worker import say
@@ -51,7 +50,6 @@ def main(arguments: list[str]) -> int:
             others += 1
             say(f"{folder}: no study's run, {nearest(record['config'], wanted.values())}")
         elif record["key"] not in known:
-            record["speed"] = round(estimate.speed_here(), 3)  # as if it was made here: no more is known
             results.write(record, target, folder_name(alike.seeded(record["seed"])))
             known[record["key"]] = record
             taken += 1

@@ -13,10 +13,10 @@ import surelabel
 from surelabel.config.run import RunConfig
 from surelabel.data.benchmarks import mnist as idx
 from surelabel.studies import records as results
-from surelabel.studies import run_time as estimate
 from surelabel.studies.plan import Job, folder_name, job_key
 from surelabel.studies.queue import Claim, Queue
 from surelabel.studies.records import Record
+from surelabel.studies.run_time import Clock
 from surelabel.training.display import duration
 from surelabel.utils.errors import Busy, UserError, words_of
 
@@ -75,7 +75,6 @@ def _take(queue: Queue, claim: Claim, by_key: dict[str, Job], place: Place) -> N
     try:
         with queue.alive(claim):
             record = perform(job, place)
-            record["speed"] = round(estimate.speed_here(), 3)
             results.write(record, place.results, folder_name(job))
     except Stopped:
         queue.release(claim)
@@ -193,13 +192,10 @@ def _train(run: RunConfig, folder: Path, labels_of: Path | None = None) -> str |
 def _report(queue: Queue, job: Job, record: Record, by_key: dict[str, Job]) -> None:
     counts = queue.counts(by_key)
     left = [by_key[key] for name in ("waiting", "running") for key in counts[name]]
-    clock = estimate.Clock(queue.records(by_key).values(), estimate.speed_here())
-    ahead = clock.total(left) / (len(counts["running"]) + 1)
+    seconds = Clock(queue.records(by_key).values()).total(left)
+    ahead = "unknown time" if seconds is None else f"about {duration(seconds / (len(counts['running']) + 1))}"
     figures = f"accuracy {record['final']['accuracy']:.1%}, ECE {record['final']['ece']:.3f}"
-    say(
-        f"[{len(counts['complete'])}/{len(by_key)}] {job.name}: {figures}, {duration(record['seconds'])}; "
-        f"about {duration(ahead)} left"
-    )
+    say(f"[{len(counts['complete'])}/{len(by_key)}] {job.name}: {figures}, {duration(record['seconds'])}; {ahead} left")
 
 
 def say(message: str) -> None:
