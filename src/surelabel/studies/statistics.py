@@ -2,6 +2,7 @@
 
 import math
 import statistics
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -68,23 +69,20 @@ class Correlation:
         return f"{self.value:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
 
 
-def pearson(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Pearson's coefficient along the last axis; nan where one of the two does not vary. x, y [..., n] -> [...]."""
-    # Equal values may differ from their mean by rounding, and two such roundings would correlate.
-    constant = (np.ptp(x, axis=-1) == 0) | (np.ptp(y, axis=-1) == 0)
-    x = x - x.mean(-1, keepdims=True)
-    y = y - y.mean(-1, keepdims=True)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found: NDArray[np.float64] = (x * y).sum(-1) / np.sqrt((x * x).sum(-1) * (y * y).sum(-1))
-    return np.where(constant, np.nan, found)
+def pearson(x: NDArray[np.float64], y: NDArray[np.float64], axis: int = -1) -> Any:
+    """Pearson's coefficient along an axis; nan where one of the two does not vary. x, y [..., n] -> [...]."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", _stats().DegenerateDataWarning)
+        return _stats().pearsonr(x, y, axis=axis).statistic
 
 
-def spearman(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Spearman's coefficient along the last axis: Pearson's of the ranks, equal values sharing theirs."""
-    return pearson(*(_stats().rankdata(values, axis=-1) for values in (x, y)))
+def spearman(x: NDArray[np.float64], y: NDArray[np.float64], axis: int = -1) -> Any:
+    """Spearman's coefficient along an axis: Pearson's of the ranks. (`spearmanr` takes a single pair at a time.)"""
+    ranks = _stats().rankdata
+    return pearson(ranks(x, axis=axis), ranks(y, axis=axis), axis)
 
 
-Coefficient = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+Coefficient = Callable[..., Any]
 
 
 def without_one(coefficient: Coefficient, points: Sequence[tuple[float, float]]) -> str:
@@ -110,7 +108,12 @@ def correlation(
     value = float(coefficient(x, y))
     if math.isnan(value):
         return None
-    chosen = np.random.default_rng(0).integers(len(points), size=(draws, len(points)))
-    found = coefficient(x[chosen], y[chosen])
+    stats = _stats()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
+        drawn = stats.bootstrap((x, y), coefficient, paired=True, vectorized=True, n_resamples=draws,
+                                method="percentile", rng=0)  # fmt: skip
+    # Not scipy's own interval: that is nan as soon as one draw has no coefficient.
+    found = drawn.bootstrap_distribution
     low, high = np.nanquantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Correlation(value, float(low), float(high))
