@@ -1,23 +1,24 @@
 """The figures of a study, drawn from its records."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from surelabel.data.long_tail import GROUPS
 from surelabel.methods.schedules import ema_cosine, linear_warmup
+from surelabel.report.palette import LIGHT, line_style
 from surelabel.studies.layout import Filled, Layout, side_by_side
 from surelabel.studies.plan import Study
 from surelabel.utils.errors import optional_import
 from surelabel.utils.files import atomic_write
 
-if TYPE_CHECKING:
+with optional_import("study", "a study"):
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which a colour-blind eye tells apart.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#f0e442")
+    from surelabel.report.svg import picture, styled
+
 COURSE = {
     "accuracy": "test accuracy",
     "ece": "test ECE",
@@ -27,7 +28,7 @@ COURSE = {
 FORMATS = ("svg", "png")
 
 
-def draw(study: Study, layout: Layout) -> "Figure | None":
+def draw(study: Study, layout: Layout) -> Figure | None:
     """The study's figure; None where it has none, or nothing to show yet."""
     if study.shows is None or not any(cell.records for cell in layout.cells.values()):
         return None
@@ -35,36 +36,27 @@ def draw(study: Study, layout: Layout) -> "Figure | None":
     return drawers[study.shows](side_by_side(study, layout))
 
 
-def new_figure(width: float, height: float) -> "Figure":
-    with optional_import("study", "a figure"):
-        from matplotlib.figure import Figure
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def save(figure: "Figure", path: Path) -> list[Path]:
+def save(figure: Figure, path: Path) -> list[Path]:
     """As SVG and as PNG, the same bytes each time that they are drawn."""
-    import matplotlib as mpl
-
     written = []
     for kind in FORMATS:
         written.append(path.with_name(f"{path.name}.{kind}"))
-        metadata = {"Date": None} if kind == "svg" else {"Software": None}
-        with mpl.rc_context({"svg.hashsalt": path.name}), atomic_write(written[-1], "wb") as file:
-            figure.savefig(file, format=kind, dpi=120, metadata=metadata)
+        with atomic_write(written[-1], "wb") as file:
+            file.write(picture(figure, kind, background=LIGHT["page"]))
     return written
 
 
-def _curves(layout: Layout) -> "Figure":
+@styled
+def _curves(layout: Layout) -> Figure:
     """A row for each data set, a column for each figure through training: mean over seeds, and its standard error."""
     shown = [key for key in COURSE if any(_course(cell, key) is not None for cell in layout.cells.values())]
-    figure = new_figure(3.0 * len(shown) + 1.8, 2.8 * len(layout.columns))
+    figure = Figure(figsize=(3.0 * len(shown) + 1.8, 2.8 * len(layout.columns)), layout="constrained")
     axes = figure.subplots(len(layout.columns), len(shown), squeeze=False)
     for line, column in zip(axes, layout.columns, strict=True):
         for place, key in zip(line, shown, strict=True):
-            for colour, row in zip(COLOURS * 3, layout.rows, strict=False):
-                _course_line(place, layout.cells.get((row, column)), key, row, colour)
+            for number, row in enumerate(layout.rows):
+                _course_line(place, layout.cells.get((row, column)), key, row, *line_style(number))
             place.set(xlabel="step", ylabel=COURSE[key])
-            _tidy(place)
         line[0].set_title(column, loc="left", fontsize=10)
         handles, labels = line[0].get_legend_handles_labels()
         if handles:  # beside the last place: seven curves leave no room for it among them
@@ -72,16 +64,16 @@ def _curves(layout: Layout) -> "Figure":
     return figure
 
 
-def _course_line(place: "Axes", cell: Filled | None, key: str, label: str, colour: str) -> None:
+def _course_line(place: Axes, cell: Filled | None, key: str, label: str, colour: str, dashes: str) -> None:
     found = None if cell is None else _course(cell, key)
     if found is None:
         return
     steps, values = found
     middle = values.mean(axis=0)
-    place.plot(steps, middle, color=colour, linewidth=1.4, label=f"{label} ({len(values)})")
+    place.plot(steps, middle, color=LIGHT[colour], linestyle=dashes, linewidth=1.4, label=f"{label} ({len(values)})")
     if len(values) > 1:
         error = values.std(axis=0, ddof=1) / np.sqrt(values.count(axis=0))
-        place.fill_between(steps, middle - error, middle + error, color=colour, alpha=0.15, linewidth=0)
+        place.fill_between(steps, middle - error, middle + error, color=LIGHT[colour], alpha=0.15, linewidth=0)
 
 
 def _course(cell: Filled, key: str) -> tuple[Any, Any] | None:
@@ -92,9 +84,10 @@ def _course(cell: Filled, key: str) -> tuple[Any, Any] | None:
     return None if values.count() == 0 else (np.array([row["step"] for row in histories[0]]), values)
 
 
-def _scatter(layout: Layout) -> "Figure":
+@styled
+def _scatter(layout: Layout) -> Figure:
     """Accuracy against ECE, a point for each setting, the mean of the seeds that all have, and its seeds faintly."""
-    figure = new_figure(4.6 * len(layout.columns), 3.6)
+    figure = Figure(figsize=(4.6 * len(layout.columns), 3.6), layout="constrained")
     for place, column in zip(figure.subplots(1, len(layout.columns), squeeze=False)[0], layout.columns, strict=True):
         seeds = layout.shared_seeds(column)
         for row in layout.rows:
@@ -102,19 +95,19 @@ def _scatter(layout: Layout) -> "Figure":
             if cell is None or not cell.records:
                 continue
             ece, accuracy = (np.array(cell.figures("final", key), dtype=np.float64) for key in ("ece", "accuracy"))
-            place.scatter(ece, 100 * accuracy, s=8, color=COLOURS[0], alpha=0.25, linewidths=0)
+            place.scatter(ece, 100 * accuracy, s=8, color=LIGHT["s1"], alpha=0.25, linewidths=0)
             if seeds:
                 at = cell.mean("ece"), 100 * cell.mean("accuracy")
-                place.scatter(*at, s=28, color=COLOURS[1], zorder=3)
+                place.scatter(*at, s=28, color=LIGHT["s2"], zorder=3)
                 place.annotate(row, at, xytext=(4, 3), textcoords="offset points", fontsize=7)
         place.set(xlabel="ECE", ylabel="test accuracy, %", title=column)
-        _tidy(place)
     return figure
 
 
-def _groups(layout: Layout) -> "Figure":
+@styled
+def _groups(layout: Layout) -> Figure:
     """Bars of the accuracy on frequent, middling and rare classes."""
-    figure = new_figure(4.2 * len(layout.columns), 3.2)
+    figure = Figure(figsize=(4.2 * len(layout.columns), 3.2), layout="constrained")
     for place, column in zip(figure.subplots(1, len(layout.columns), squeeze=False)[0], layout.columns, strict=True):
         cells = [(row, layout.cells[row, column]) for row in layout.rows if layout.cells[row, column].records]
         names = [name for name in GROUPS if any(name in r["groups"] for _, c in cells for r in c.records.values())]
@@ -122,36 +115,37 @@ def _groups(layout: Layout) -> "Figure":
             values = np.array([[100 * r["groups"][name]["accuracy"] for name in names] for r in cell.records.values()])
             error = values.std(0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else None
             at = np.arange(len(names)) + (number - (len(cells) - 1) / 2) * 0.8 / len(cells)
-            place.bar(at, values.mean(0), 0.8 / len(cells), yerr=error, color=COLOURS[number], label=row, capsize=3)
+            place.bar(
+                at,
+                values.mean(0),
+                0.8 / len(cells),
+                yerr=error,
+                color=LIGHT[line_style(number)[0]],
+                label=row,
+                capsize=3,
+            )
         place.set(ylabel="test accuracy, %", title=column)
         place.set_xticks(range(len(names)), names)
         place.legend(fontsize=8, frameon=False)
-        _tidy(place)
     return figure
 
 
-def schedules_figure(epochs: int = 600, warmup: int = 50, high: float = 0.996, low: float = 0.95) -> "Figure":
+@styled
+def schedules_figure(epochs: int = 600, warmup: int = 50, high: float = 0.996, low: float = 0.95) -> Figure:
     """The two schedules of γ that the paper uses for PAWS+EMA: on CIFAR and on ImageNet."""
-    figure = new_figure(5.2, 3.2)
+    figure = Figure(figsize=(5.2, 3.2), layout="constrained")
     place = figure.subplots()
     steps = list(range(epochs + 1))
     shares = [step / epochs for step in steps]
-    place.plot(shares, [linear_warmup(0, high, k, warmup) for k in steps], color=COLOURS[0],
+    place.plot(shares, [linear_warmup(0, high, k, warmup) for k in steps], color=LIGHT["s1"],
                label=f"(1) CIFAR: linear to {high:g} in {warmup} of {epochs} epochs")  # fmt: skip
-    place.plot(shares, [ema_cosine(low, k, epochs) for k in steps], color=COLOURS[1],
+    place.plot(shares, [ema_cosine(low, k, epochs) for k in steps], color=LIGHT["s2"],
                label=f"(2) ImageNet: one minus a cosine, {low:g} to 1")  # fmt: skip
     place.set(xlabel="share of training", ylabel="γ", ylim=(0, 1.05), xlim=(0, 1))
     place.legend(fontsize=8, frameon=False, loc="lower right")
-    _tidy(place)
     inner = place.inset_axes((0.45, 0.35, 0.5, 0.35))
     for line in place.get_lines():
         inner.plot(line.get_xdata(), line.get_ydata(), color=line.get_color())
     inner.set(xlim=(0, 1), ylim=(0.945, 1.002))
     inner.tick_params(labelsize=7)
-    _tidy(inner)
     return figure
-
-
-def _tidy(place: "Axes") -> None:
-    place.grid(alpha=0.25)
-    place.spines[["top", "right"]].set_visible(False)

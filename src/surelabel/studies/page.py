@@ -1,12 +1,12 @@
 """A study as files: Markdown, one self-contained HTML page, and its figures as SVG and PNG."""
 
-import re
 from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from surelabel.report.palette import COLOURS
 from surelabel.studies import charts as figures
 from surelabel.studies.layout import Layout, side_by_side
 from surelabel.studies.plan import Study
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STYLE = """
-:root { color-scheme: light dark; }
+body { background: var(--page); color: var(--ink); }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }
 h1, h2 { line-height: 1.2; margin-top: 2rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: 0.3rem 0.7rem; text-align: left; white-space: nowrap; border-bottom: 1px solid #8884; }
-thead th { border-bottom: 2px solid #888; }
-figure { margin: 1.5rem 0; background: #fff; padding: 0.5rem; border-radius: 6px; overflow-x: auto; }
-figure svg, figure img { max-width: 100%; height: auto; }
+th, td { padding: 0.3rem 0.7rem; text-align: left; white-space: nowrap; border-bottom: 1px solid var(--rule); }
+thead th { border-bottom: 2px solid var(--quiet); }
+figure { margin: 1.5rem 0; }
+figure img { max-width: 100%; }
 """
 
 
@@ -80,25 +80,30 @@ def write(
     with atomic_write(written[0]) as file:
         file.write("\n\n".join(markdown) + "\n")
     with atomic_write(written[1]) as file:
-        file.write(_html(study, words, tables, vector))
+        file.write(_html(study, words, tables, drawn, pictures))
     return [*written, *saved, *pictures]
 
 
-def _html(study: Study, words: Sequence[str], tables: Sequence[Table], pictures: Sequence[Path]) -> str:
-    drawn = "\n".join(f"<figure>{_inline(path, number)}</figure>" for number, path in enumerate(pictures))
-    body = "\n".join(table.html() for table in tables)
+def _html(
+    study: Study, words: Sequence[str], tables: Sequence[Table], drawn: "Figure | None", pictures: Sequence[Path]
+) -> str:
+    colours = " ".join(f"--{name}: light-dark({light}, {dark});" for name, (light, dark) in COLOURS.items())
+    shown = [_image(path) for path in pictures]
+    if drawn is not None:  # no wider than it was drawn
+        from surelabel.report.svg import inline
+
+        chart = f'role="img" aria-label="{escape(study.what)}" style="max-width: {drawn.get_figwidth():g}in"'
+        shown = [f"<figure {chart}>{inline(drawn, 'chart')}</figure>", *shown]
+    body = "\n".join([*(table.html() for table in tables), *shown])
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(study.name)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>{escape(study.name)}</h1>\n<p>{escape(' '.join(words))}</p>\n{body}\n{drawn}\n</body>\n</html>\n"
+        f"<title>{escape(study.name)}</title>\n"
+        f"<style>:root {{ color-scheme: light dark; {colours} }}{STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{escape(study.name)}</h1>\n<p>{escape(' '.join(words))}</p>\n{body}\n</body>\n</html>\n"
     )
 
 
-def _inline(path: Path, number: int) -> str:
-    """A picture as part of the page; of an SVG file without its XML head, its names unlike those of other figures."""
-    if path.suffix == ".png":
-        return f'<img alt="{escape(path.stem)}" src="data:image/png;base64,{b64encode(path.read_bytes()).decode()}">'
-    text = path.read_text(encoding="utf-8")
-    text = text[text.index("<svg") :]
-    return re.sub(r'(id="|url\(#|href="#)', rf"\g<1>f{number}-", text)
+def _image(path: Path) -> str:
+    data = b64encode(path.read_bytes()).decode()
+    return f'<figure><img alt="{escape(path.stem)}" src="data:image/png;base64,{data}"></figure>'
