@@ -3,12 +3,14 @@
 import argparse
 from pathlib import Path
 
-from surelabel.equations import Groups
-from surelabel.report.charts import reliability_pair
+from matplotlib.figure import Figure
+
+from surelabel.equations import Groups, ece_of_bins
+from surelabel.report.charts import draw_bars, draw_counts
 from surelabel.report.palette import LIGHT
 from surelabel.report.predictions import measure
 from surelabel.report.record import Recorded, read_recorded
-from surelabel.report.svg import picture
+from surelabel.report.svg import picture, styled
 from surelabel.utils.errors import UserError
 from surelabel.utils.files import atomic_write
 
@@ -34,6 +36,27 @@ def write_pair(before: Path, after: Path, out: Path) -> None:
     figure = reliability_pair(first, second, (runs[0].run.method, runs[1].run.method))
     with atomic_write(out, "wb") as file:
         file.write(picture(figure, out.suffix[1:], background=LIGHT["page"]))
+
+
+@styled
+def reliability_pair(before: Groups, after: Groups, names: tuple[str, str]) -> Figure:
+    """The reliability diagrams of two runs, one after the other. Groups of [M]."""
+    figure = Figure(figsize=(7.4, 4.5), layout="constrained")
+    rows = figure.subplots(2, 2, sharex=True, sharey="row", height_ratios=(3, 1))
+    for column, (bins, name) in enumerate(zip((before, after), names, strict=True)):
+        draw_bars(rows[0, column], bins)
+        draw_counts(rows[1, column], bins)
+        accuracy = float(bins.correct.sum() / bins.size.sum())
+        rows[0, column].set_title(
+            f"{name}: accuracy {accuracy:.1%}, ECE {float(ece_of_bins(bins)):.3f}", fontsize=10, color=LIGHT["ink"]
+        )
+    for axes in rows[:, 1]:
+        axes.set_ylabel("")
+    # One scale for both, with room for the counts above the highest bar of either.
+    rows[1, 0].set_ylim(0, 1.2 * max(float(bins.size.max() / bins.size.sum()) for bins in (before, after)))
+    diagonal, right, gap = rows[0, 0].get_legend_handles_labels()[0]
+    figure.legend(handles=[right, gap, diagonal], loc="outside lower center", ncols=3, frameon=False)
+    return figure
 
 
 def _bins(run: Recorded) -> Groups:

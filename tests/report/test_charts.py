@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from surelabel.equations import ece, equal_width_bins
-from surelabel.report.charts import Line, compact, curves, reliability, reliability_pair
+from surelabel.equations import equal_width_bins
+from surelabel.report.charts import Line, compact, curves, reliability
 
 
 @pytest.fixture
@@ -28,19 +28,6 @@ def test_bars_are_the_accuracy_and_reach_to_the_confidence(predictions):
         assert gap.get_y() + gap.get_height() == pytest.approx(confidence[inside].mean().item())
         assert share.get_height() == pytest.approx(inside.sum().item() / 500)
         assert count == str(inside.sum().item())
-
-
-def test_a_pair_tells_each_runs_accuracy_and_ece(predictions):
-    probs, labels = predictions
-    bins, sure = (
-        equal_width_bins(probs, labels),
-        equal_width_bins((probs**3) / (probs**3).sum(-1, keepdim=True), labels),
-    )
-    first, second, *_ = reliability_pair(sure, bins, ("$before$", "after")).axes
-    accuracy = (probs.argmax(-1) == labels).double().mean().item()
-    assert second.get_title() == f"after: accuracy {accuracy:.1%}, ECE {ece(probs, labels).item():.3f}"
-    assert first.get_title().startswith("$before$")
-    assert not first.title.get_parse_math()
 
 
 def test_a_line_has_a_gap_where_there_was_no_value():

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from surelabel.equations import Groups, ece_of_bins
+from surelabel.equations import Groups
 from surelabel.report.palette import LIGHT, line_style
 from surelabel.report.svg import styled
 
@@ -57,33 +57,12 @@ def reliability(bins: Groups) -> Figure:
     """Accuracy against confidence in each bin, and how many predictions it holds. bins: Groups of [M]."""
     figure = Figure(figsize=(4.0, 4.2), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
-    _draw_bars(upper, bins)
-    _draw_counts(lower, bins)
+    draw_bars(upper, bins)
+    draw_counts(lower, bins)
     return figure
 
 
-@styled
-def reliability_pair(before: Groups, after: Groups, names: tuple[str, str]) -> Figure:
-    """The reliability diagrams of two runs, one after the other. Groups of [M]."""
-    figure = Figure(figsize=(7.4, 4.5), layout="constrained")
-    rows = figure.subplots(2, 2, sharex=True, sharey="row", height_ratios=(3, 1))
-    for column, (bins, name) in enumerate(zip((before, after), names, strict=True)):
-        _draw_bars(rows[0, column], bins)
-        _draw_counts(rows[1, column], bins)
-        accuracy = float(bins.correct.sum() / bins.size.sum())
-        rows[0, column].set_title(
-            f"{name}: accuracy {accuracy:.1%}, ECE {float(ece_of_bins(bins)):.3f}", fontsize=10, color=LIGHT["ink"]
-        )
-    for axes in rows[:, 1]:
-        axes.set_ylabel("")
-    # One scale for both, with room for the counts above the highest bar of either.
-    rows[1, 0].set_ylim(0, 1.2 * max(float(bins.size.max() / bins.size.sum()) for bins in (before, after)))
-    diagonal, right, gap = rows[0, 0].get_legend_handles_labels()[0]
-    figure.legend(handles=[right, gap, diagonal], loc="outside lower center", ncols=3, frameon=False)
-    return figure
-
-
-def _draw_bars(axes: Axes, bins: Groups) -> None:
+def draw_bars(axes: Axes, bins: Groups) -> None:
     size, confidence, correct = (sums.numpy() for sums in bins)
     held = size > 0
     centre, width = (np.arange(len(size)) + 0.5) / len(size), 0.94 / len(size)
@@ -98,7 +77,7 @@ def _draw_bars(axes: Axes, bins: Groups) -> None:
     axes.yaxis.set_major_formatter(PercentFormatter(1))
 
 
-def _draw_counts(axes: Axes, bins: Groups) -> None:
+def draw_counts(axes: Axes, bins: Groups) -> None:
     size = bins.size.numpy()
     centre = (np.arange(len(size)) + 0.5) / len(size)
     axes.bar(centre, size / size.sum(), 0.94 / len(size), color=LIGHT["quiet"])
