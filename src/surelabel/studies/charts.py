@@ -120,6 +120,7 @@ def _groups(layout: Layout) -> Figure:
                 values.mean(0),
                 0.8 / len(cells),
                 yerr=error,
+                ecolor=LIGHT["ink"],  # black would not show on a dark page
                 color=LIGHT[line_style(number)[0]],
                 label=row,
                 capsize=3,
