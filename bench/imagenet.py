@@ -24,7 +24,7 @@ def run() -> list[Row]:
     network = build.build_network(settings, task).train()
     support = paws.classes * paws.per_class * paws.support_views
     large = (2 * paws.unlabelled + support) / GPUS
-    small = paws.smalls * paws.unlabelled / GPUS
+    small = paws.small_crops * paws.unlabelled / GPUS
     (large_work, large_kept), (small_work, small_kept) = (_one(network, side) for side in (224, paws.small_size))
     forward = large * large_work + small * small_work
     parameters = sum(parameter.numel() for parameter in network.parameters())

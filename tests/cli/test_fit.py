@@ -47,20 +47,20 @@ def test_the_method_and_data_choose_the_recipe_wherever_they_are_given(tmp_path)
         (["--method", "paws", "--average.decay", "0.4"], "--average.decay has no effect"),
         (["--method", "paws", "--head.samples", "4"], "--head.samples has no effect"),
         (["--method", "bam-paws", "--head.lr", "0.4"], "--head.lr has no effect"),
-        (["--method", "uda", "--paws.smalls", "4"], "--paws.smalls has no effect"),
+        (["--method", "uda", "--paws.small_crops", "4"], "--paws.small_crops has no effect"),
         (["--method", "uda", "--teacher.gamma", "0.4"], "--teacher.gamma has no effect"),
         (["--method", "uda+swa", "--teacher.gamma", "0.4"], "--teacher.gamma has no effect"),
         (["--method", "uda+ema", "--teacher.onset", "0.4"], "--teacher.onset has no effect"),
         (["--method", "uda+ema", "--forward", "joint"], "--forward has no effect"),
         (["--method", "uda", "--optimizer.warmup", "4"], "--optimizer.warmup has no effect"),
         (["--method", "uda+ema", "--teacher.warmup", "0.4"], "--teacher.warmup has no effect"),
-        (["--method", "paws", "--paws.large", "0.4"], "--paws.large has no effect"),
+        (["--method", "paws", "--paws.large_scale", "0.4"], "--paws.large_scale has no effect"),
         (["--method", "paws", "--fidelity", "released"], "--fidelity has no effect"),
         (["--network.norm", "group", "--network.norm_momentum", "0.5"], "--network.norm_momentum has no effect"),
         (["--network.name", "efficientnet-lite0", "--network.norm", "group"], "--network.norm has no effect"),
         (["--network.name", "efficientnet-lite0", "--network.stem_stride", "2"], "--network.stem_stride has no effect"),
-        (["--network.trunk", "efficientnet-lite0", "--table.ignored", "a"], "--table.ignored has no effect"),
-        (["--network.trunk", "efficientnet-lite0", "--size", "paper"], "leave --size out"),
+        (["--encoder", "efficientnet-lite0", "--table.ignored", "a"], "--table.ignored has no effect"),
+        (["--encoder", "efficientnet-lite0", "--size", "paper"], "leave --size out"),
         (["--method", "uda+emo"], r"Did you mean 'uda\+ema'"),
         (["--method", "paws+"], r"Did you mean 'paws"),
         (["stepps"], "there is no file or folder 'stepps'"),
@@ -97,8 +97,8 @@ def test_what_a_file_brings_is_refused_beside_an_option_too(stored, asked, messa
         read_options(["--config", str(tmp_path / "c.yaml"), asked, "5"])
 
 
-def test_a_trunk_on_a_named_data_set_takes_method_and_labels_as_without():
-    run = read_options(["--data", "cifar10", "--network.trunk", "efficientnet-lite0"]).run
+def test_an_encoder_on_a_named_data_set_takes_method_and_labels_as_without():
+    run = read_options(["--data", "cifar10", "--encoder", "efficientnet-lite0"]).run
     assert (run.method, run.labels) == (recipe().method, recipe().labels)
 
 
@@ -137,12 +137,12 @@ def test_resume_prints_and_takes_the_settings_of_the_run(tmp_path, capsys):
 def test_one_switch_follows_the_released_code_and_each_point_is_a_setting_of_its_own():
     arguments = ["--method", "bam-uda", "--fidelity", "released"]
     released = read_options(arguments).run
-    assert (released.selection.statistic, released.selection.previous, released.head.kl) == ("std", True, "mean")
-    assert (released.target.twice, released.selection.sharpened, released.forward) == (True, True, "joint")
+    assert (released.selection.statistic, released.selection.lagged, released.head.kl) == ("std", True, "mean")
+    assert (released.target.sharpen_samples, released.selection.sharpened, released.forward) == (True, True, "joint")
     own = read_options([*arguments, "--head.kl", "elbo"]).run
     assert (own.head.kl, own.selection.statistic) == ("elbo", "std")
     paper = read_options(["--method", "bam-uda"]).run
-    assert (paper.selection.statistic, paper.selection.previous, paper.head.kl) == ("variance", False, "elbo")
+    assert (paper.selection.statistic, paper.selection.lagged, paper.head.kl) == ("variance", False, "elbo")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_one_switch_follows_the_released_code_and_each_point_is_a_setting_of_its
             "250",
             "--teacher.onset",
             "0.5",
-            "--paws.smalls",
+            "--paws.small_crops",
             "1",
         ],
         ["--method", "uda+ema", "--average.buffers", "copy", "--weak_norm", "batch-kept"],

@@ -59,7 +59,7 @@ def test_the_list_says_of_each_study_what_where_how_many_and_how_long(tmp_path, 
         ),
         (["study", "phc", "--set", "size=paper"], "--scale paper makes runs of the paper's size"),
         (["study", "--list", "--data", "phc"], "is of one study: name it"),
-        (["study", "table1", "--tables", "--set", "optimizer.trust=0.002"], "do not go together"),
+        (["study", "table1", "--tables", "--set", "optimizer.lars_trust=0.002"], "do not go together"),
         (["study", "phc", "--storage", "mysql://x"], "it can be sqlite:///FILE or postgresql://"),
         (["study", "curves", "--data", "cifar10"], "To leave it out, name the others"),
         (["study", "import", "nowhere"], "nowhere is not a folder"),
@@ -153,7 +153,7 @@ def test_there_is_no_less_than_one_of_trials_and_workers(arguments, number, caps
 
 def test_a_setting_is_checked_on_the_studys_own_runs(tmp_path):
     """PAWS, unlike the default run, has no Nesterov momentum, which LARS does not go with."""
-    options = ["--scale", "paper", "--tables", "--out", str(tmp_path), "--set", "optimizer.trust=0.002"]
+    options = ["--scale", "paper", "--tables", "--out", str(tmp_path), "--set", "optimizer.lars_trust=0.002"]
     assert main(["study", "paws-curves", *options]) == 0
 
 

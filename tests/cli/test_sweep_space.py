@@ -40,7 +40,7 @@ def test_a_setting_that_no_trial_would_read_is_refused(method, texts):
     [
         ("fixmatch", ["selection.threshold=0.7:0.99"]),
         ("fixmatch+ema", ["teacher.schedule=linear,cosine", "teacher.warmup=10:100"]),
-        ("paws", ["paws.small_size=12:20", "paws.smalls=0:4"]),
+        ("paws", ["paws.small_size=12:20", "paws.small_crops=0:4"]),
     ],
 )
 def test_a_setting_that_some_trial_would_read_is_tuned(method, texts):

@@ -80,9 +80,9 @@ def test_the_constants_of_paws():
     assert (run.steps, run.paws.unlabelled, run.paws.per_class, run.paws.support_views) == (600 * epoch, 256, 64, 2)
     rate = run.optimizer
     assert (rate.lr * rate.start, rate.lr, rate.lr * rate.end) == pytest.approx((0.8, 3.2, 0.032))
-    assert (rate.warmup, rate.trust, rate.momentum, rate.weight_decay) == (10 * epoch, 0.001, 0.9, 1e-6)
+    assert (rate.warmup, rate.lars_trust, rate.momentum, rate.weight_decay) == (10 * epoch, 0.001, 0.9, 1e-6)
     assert (run.paws.temperature, run.paws.smoothing, run.paws.width) == (0.1, 0.1, 128)
-    assert (run.paws.large, run.paws.small_least, run.paws.small) == (0.75, 0.3, 0.75)
+    assert (run.paws.large_scale, run.paws.small_scale_min, run.paws.small_scale) == (0.75, 0.3, 0.75)
     assert (run.teacher.schedule, run.teacher.gamma, run.teacher.warmup) == ("linear", 0.996, 50 * epoch)
     assert recipe("paws+swa", "cifar10", 4000, "paper").teacher.onset == 200 * epoch
     assert recipe("paws+swa", "cifar100", 4000, "paper").teacher.onset == 100 * epoch
@@ -93,9 +93,8 @@ def test_the_constants_of_paws():
     assert (rate.lr * rate.start, rate.lr, rate.lr * rate.end) == pytest.approx((0.3, 6.4, 0.064))
     assert (natural.steps, natural.paws.unlabelled) == (200 * 313, 64 * 64)
     assert (natural.paws.classes, natural.paws.per_class, natural.paws.support_views) == (64 * 15, 6, 1)
-    assert (natural.paws.large, natural.paws.small_least, natural.paws.small, natural.paws.small_size) == (
-        0.14, 0.05, 0.14, 96,
-    )  # fmt: skip
+    crops = natural.paws
+    assert (crops.large_scale, crops.small_scale_min, crops.small_scale, crops.small_size) == (0.14, 0.05, 0.14, 96)
     match = recipe("fixmatch+ema", "cifar10", 250, "paper").teacher
     assert (match.schedule, match.gamma) == ("cosine", 0.25)
 

@@ -21,6 +21,7 @@ def test_every_key_can_be_set_by_its_dotted_name():
     ("key", "value", "message"),
     [
         ("optimzer.lr", None, r"no setting named 'optimzer\.lr'\. Did you mean 'optimizer\.lr'"),
+        ("pixels", 64, "It is now called 'image_size'"),
         ("lr", None, r"Did you mean 'head\.lr' or 'optimizer\.lr'"),
         ("forward", "jiont", r"forward cannot be 'jiont'\. Did you mean 'joint'"),
         ("views.strong", "week", "Did you mean 'weak'"),

@@ -19,7 +19,7 @@ def loader(digits_data):
     same = Identity()
     return MultiCropLoader(
         digits_data.train, labelled, 3, 6, 5, torch.device("cpu"), same, same, paws_view(4, (0.3, 0.75), "crops"),
-        support_views=2, smalls=3,
+        support_views=2, small_crops=3,
     )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def test_views_follow_one_another_image_by_image(loader):
 
 
 def test_without_small_views_there_are_none(loader):
-    assert replace(loader, smalls=0)(0).small is None
+    assert replace(loader, small_crops=0)(0).small is None
 
 
 def test_a_batch_is_a_function_of_seed_and_step(loader):

@@ -17,7 +17,7 @@ pytest.importorskip("pyarrow")
 FEW = ["--steps", "4", "--batch.labelled", "4", "--batch.ratio", "1", "--threads", "1", "--method", "uda"]
 NETWORKS = {
     "folder": ["--network.name", "wrn-10-1"],
-    "trunk": ["--network.trunk", "efficientnet-lite0", "--network.name", "mlp-1-8", "--pixels", "32"],
+    "encoder": ["--encoder", "efficientnet-lite0", "--network.name", "mlp-1-8", "--image-size", "32"],
     "table": ["--network.name", "mlp-1-8"],
 }
 
@@ -54,7 +54,7 @@ def predictions(path):
 @pytest.mark.parametrize("holdout", [[], ["--holdout", "25%"]], ids=["all labels", "holdout"])
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_a_run_is_read_again_as_it_was_made(kind, holdout, place, tmp_path, capsys):
-    if kind == "trunk" and not is_installed():
+    if kind == "encoder" and not is_installed():
         pytest.skip("the extra `pretrained` is not installed")
     run = tmp_path / "run"
     data = ["table.csv"] if kind == "table" else ["pictures", "--labels", str(place / "labels.csv")]

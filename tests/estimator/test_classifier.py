@@ -296,9 +296,9 @@ def test_a_table_is_learnt_on_one_thread_and_images_on_torchs(monkeypatch):
     assert [build.resolve(SureLabelClassifier()._run(shape)).threads for shape in ((5,), (1, 32, 32))] == [1, 3]
 
 
-def test_a_trunk_is_refused_before_training():
-    with pytest.raises(ValueError, match=r"network\.trunk is for folders of pictures"):
-        SureLabelClassifier(settings={"network.trunk": "efficientnet-lite0", "network.name": "mlp-1-8"}).fit(
+def test_an_encoder_is_refused_before_training():
+    with pytest.raises(ValueError, match=r"encoder is for folders of pictures"):
+        SureLabelClassifier(settings={"encoder": "efficientnet-lite0", "network.name": "mlp-1-8"}).fit(
             np.arange(8 * 64, dtype=np.uint8).reshape(8, 8, 8), [0, 1] * 4
         )
 
@@ -325,7 +325,9 @@ def test_images_can_be_told_by_their_neighbours(method):
     images, y = load_digits(return_X_y=True)
     images = images.reshape(-1, 8, 8).astype(np.uint8)[:120]
     some = np.where(np.arange(120) < 60, y[:120], -1)
-    settings = {"paws.unlabelled": 8, "paws.per_class": 2, "paws.view": "crops", "paws.smalls": 0, "paws.width": 16}
+    settings = {"paws.unlabelled": 8, "paws.per_class": 2, "paws.view": "crops", "paws.small_crops": 0} | {
+        "paws.width": 16
+    }
     model = SureLabelClassifier(method, steps=2, settings=settings).fit(images, some)
     probs = model.predict_proba(images)
     np.testing.assert_allclose(probs.sum(1), 1)

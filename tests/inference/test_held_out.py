@@ -206,12 +206,12 @@ def test_a_table_may_name_pictures_in_the_folder_of_the_run(tiny, tmp_path, digi
 
 
 @pytest.mark.skipif(not is_installed(), reason="the extra `pretrained` is not installed")
-def test_grey_pictures_that_were_learnt_are_known_again_where_a_trunk_sees_them_in_colour(tiny, tmp_path, digits_data):
+def test_learnt_grey_pictures_are_recognised_where_an_encoder_sees_them_in_colour(tiny, tmp_path, digits_data):
     own = pictures(tmp_path / "own", digits_data.test, range(40))
     fitted = listed(tmp_path / "labels.csv", digits_data.test, range(30))
-    run = replace(tiny, data=str(own), labels=fitted, pixels=32, steps=1, method="supervised")
-    network, views = Network("mlp-1-8", trunk="efficientnet-lite0"), Views("noise", "noise", "corrupt")
-    made = fit(replace(run, network=network, views=views))
+    run = replace(tiny, data=str(own), labels=fitted, image_size=32, steps=1, method="supervised")
+    network, views = Network("mlp-1-8"), Views("noise", "noise", "corrupt")
+    made = fit(replace(run, encoder="efficientnet-lite0", network=network, views=views))
     with pytest.raises(UserError, match=r"30 of 30 held-out samples \(the first is 0\.png\) are among"):
         evaluate_on(made.path, fitted)
     held = listed(tmp_path / "held.csv", digits_data.test, range(30, 40))

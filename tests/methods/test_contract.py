@@ -23,7 +23,7 @@ def combinations():
             yield from ((method + teacher, forward) for forward in (("split", "joint") if both else (None,)))
 
 
-LARS = Optimizer(lr=0.5, nesterov=False, weight_decay=1e-3, trust=0.02, schedule="warmup-cosine", warmup=0.2)
+LARS = Optimizer(lr=0.5, nesterov=False, weight_decay=1e-3, lars_trust=0.02, schedule="warmup-cosine", warmup=0.2)
 
 
 @pytest.fixture(
@@ -107,7 +107,7 @@ def test_weight_decay_spares_biases_and_norms_and_misses_nothing(parts):
     decayed, spared, *bayesian = [group for optimizer in state.optimizers for group in optimizer.param_groups]
     assert decayed["weight_decay"] == run.optimizer.weight_decay
     assert spared["weight_decay"] == 0
-    assert (decayed.get("trust", 0), spared.get("trust", 0)) == (run.optimizer.trust, 0)
+    assert (decayed.get("trust", 0), spared.get("trust", 0)) == (run.optimizer.lars_trust, 0)
     names = {id(parameter): name for name, parameter in state.network.named_parameters()}
     groups = (decayed, spared, *bayesian)
     grouped = [id(parameter) for group in groups for parameter in group["params"]]

@@ -35,7 +35,7 @@ def stream(batches, size=20, classes=3):
 @pytest.mark.parametrize("inclusive", [True, False])
 @pytest.mark.parametrize("previous", [True, False])
 def test_uncertainty_is_that_of_a_plain_loop(statistic, inclusive, previous):
-    rule = Uncertainty(0.6, start=0.2, warmup=10, window=7, statistic=statistic, inclusive=inclusive, previous=previous)
+    rule = Uncertainty(0.6, start=0.2, warmup=10, window=7, statistic=statistic, inclusive=inclusive, lagged=previous)
     state, queue = rule.init(), deque(maxlen=7)
     for step, prediction in enumerate(stream(30)):
         mask, state = rule(prediction, state, step)

@@ -120,13 +120,13 @@ def test_the_loss_with_a_bayesian_head_is_algorithm_1_written_out(batch, forward
     """One draw of the weights for the logits, M for the pseudo-labels; selection by deviation; the KL term."""
     prior = PriorLoss(form, weight=0.7, warmup=10, samples=500)
     method = replace(METHODS["bam-uda"], forward=forward, prior=prior, select=Uncertainty(0.6, start=0.5, warmup=4))
-    trunk = build.build_network(RunConfig(network=Settings("wrn-10-1")), TASK).backbone
-    network = Network(trunk, BayesianHead(trunk.features, 3, method.head), TASK).double().eval()
+    backbone = build.build_network(RunConfig(network=Settings("wrn-10-1")), TASK).backbone
+    network = Network(backbone, BayesianHead(backbone.features, 3, method.head), TASK).double().eval()
     batch = replace(batch, seed=5, step=2)
     losses, state = method.loss(network, network, batch, method.select.init(), 2)
 
     draw = batch.draws("weights")
-    noise = torch.from_numpy(draw.standard_normal((3, trunk.features + 1), dtype=np.float32))
+    noise = torch.from_numpy(draw.standard_normal((3, backbone.features + 1), dtype=np.float32))
     head = network.head
     weight = head.weight_mean + torch.nn.functional.softplus(head.weight_rho) * noise[:, :-1]
     bias = head.bias_mean + torch.nn.functional.softplus(head.bias_rho) * noise[:, -1]
@@ -155,7 +155,8 @@ def test_the_loss_with_a_bayesian_head_is_algorithm_1_written_out(batch, forward
 @pytest.mark.parametrize("forward", ["split", "joint"])
 def test_each_sampled_prediction_is_sharpened_for_pseudo_labels_alone(batch, forward):
     """As the released code has it: what is evaluated is sampled as it is."""
-    run = RunConfig(method="bam-uda", network=Settings("wrn-10-1"), target=Target(0.5, twice=True), forward=forward)
+    target = Target(0.5, sharpen_samples=True)
+    run = RunConfig(method="bam-uda", network=Settings("wrn-10-1"), target=target, forward=forward)
     method = build.build_method(run)
     network = build.build_network(run, TASK).double().eval()
     losses, _ = method.loss(network, network, batch, method.init(), 0)

@@ -17,7 +17,7 @@ from surelabel.inference.predict import predict_to_csv
 from surelabel.inference.trained_run import evaluate_run
 from surelabel.models import frozen_features as features
 from surelabel.models.backbones.pretrained import EfficientNetLite0
-from surelabel.models.frozen_features import pictures_of, seen_by_trunk, with_features
+from surelabel.models.frozen_features import encoded, pictures_of, with_features
 from surelabel.training.fit import fit
 from surelabel.utils.errors import UserError
 from tests.conftest import PATIENCE
@@ -62,34 +62,34 @@ def test_who_begins_at_the_same_time_waits_for_the_first(few, cache, monkeypatch
         return np.ones((len(source), features.FEATURES), np.float32)
 
     monkeypatch.setattr(features, "_compute", slow)
-    first = threading.Thread(target=seen_by_trunk, args=(few,))
+    first = threading.Thread(target=encoded, args=(few,))
     first.start()
     assert inside.wait(PATIENCE)
-    assert (seen_by_trunk(few).rows == 1).all()
+    assert (encoded(few).rows == 1).all()
     first.join()
     assert len(computed) == 1
 
 
 @needs_weights
 def test_features_are_computed_once_and_a_damaged_store_is_made_anew(few, cache, monkeypatch):
-    first = seen_by_trunk(few)
+    first = encoded(few)
     assert first.shape == (1280,)
     (stored,) = cache.glob("features-*.npy")
     computed = []
     original = features._compute
     monkeypatch.setattr(features, "_compute", lambda *given: computed.append(1) or original(*given))
-    np.testing.assert_array_equal(seen_by_trunk(few).rows, first.rows)
+    np.testing.assert_array_equal(encoded(few).rows, first.rows)
     assert not computed
     stored.write_bytes(stored.read_bytes()[:-7])
-    np.testing.assert_allclose(seen_by_trunk(few).rows, first.rows, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(encoded(few).rows, first.rows, rtol=1e-4, atol=1e-4)
     assert computed
     other = ArraySource(few.samples(np.arange(40))[::-1].copy(), few.labels[::-1].copy())
-    np.testing.assert_allclose(seen_by_trunk(other).rows[::-1], first.rows, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(encoded(other).rows[::-1], first.rows, rtol=1e-3, atol=1e-3)
 
 
 def test_only_pictures_have_such_features():
     with pytest.raises(UserError, match="values from 0 to 255"):
-        seen_by_trunk(ArraySource(np.zeros((2, 1, 8, 8), dtype=np.float32)))
+        encoded(ArraySource(np.zeros((2, 1, 8, 8), dtype=np.float32)))
 
 
 def test_one_looks_at_pictures_where_the_network_sees_features(few):
@@ -110,8 +110,9 @@ def test_a_run_on_frozen_features_is_evaluated_and_predicts_new_pictures(tiny, t
             place / f"{number}.png"
         )
     run = replace(
-        tiny, method="bam-uda", data=str(tmp_path / "pictures"), labels="all", pixels=32, steps=6,
-        network=Network("mlp-1-16", norm_momentum=0.1, trunk="efficientnet-lite0"),
+        tiny, method="bam-uda", data=str(tmp_path / "pictures"), labels="all", image_size=32, steps=6,
+        network=Network("mlp-1-16", norm_momentum=0.1),
+        encoder="efficientnet-lite0",
         views=Views("noise", "noise", "corrupt"), evaluation=Evaluation(every=3),
     )  # fmt: skip
     folder = fit(run)

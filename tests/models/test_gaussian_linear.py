@@ -11,7 +11,7 @@ from surelabel.models.gaussian_linear import GaussianLinear
 
 def layer():
     torch.manual_seed(0)
-    return GaussianLinear(6, 4, prior=0.7)
+    return GaussianLinear(6, 4, prior_std=0.7)
 
 
 def test_kl_is_that_of_torch_distributions():
@@ -47,7 +47,7 @@ def test_without_noise_a_draw_is_the_mean():
 def test_initial_values_are_the_released_codes():
     """Means N(0, 0.1²), ρ N(-3, 0.1²); each mean and deviation within five standard errors (one failure in 10⁵)."""
     torch.manual_seed(0)
-    made = GaussianLinear(200, 200, prior=1.0)
+    made = GaussianLinear(200, 200, prior_std=1.0)
     for values, mean in ((made.weight_mean, 0.0), (made.weight_rho, -3.0)):
         assert abs(values.mean().item() - mean) < 5 * 0.1 / 200
         assert abs(values.std().item() - 0.1) < 5 * 0.1 / (200 * 2**0.5)

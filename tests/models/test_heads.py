@@ -37,7 +37,7 @@ def test_a_point_head_predicts_its_own_softmax_without_gradients_and_without_a_d
 
 @pytest.mark.parametrize("prior", [1.0, 0.3])
 def test_kl_is_that_of_torchs_distributions_and_its_gradient_is_right(prior):
-    head = bayesian(prior=prior).double()
+    head = bayesian(prior_std=prior).double()
     weights, biases = head.kl()
     for found, mean, rho in ((weights, head.weight_mean, head.weight_rho), (biases, head.bias_mean, head.bias_rho)):
         torch.testing.assert_close(found, kl_divergence(Normal(mean, F.softplus(rho)), Normal(0.0, prior)))

@@ -338,7 +338,7 @@ def test_a_run_goes_on_and_is_fine_tuned_after_its_data_have_moved(tmp_path):
     run = changed(
         recipe("paws", "cifar10", 40),
         {"steps": 4, "network.name": "wrn-10-1", "network.stem_stride": 8, "paws.unlabelled": 4, "paws.per_class": 1,
-         "paws.smalls": 0, "evaluation.every": 1, "threads": 1, "labels": "20%"},
+         "paws.small_crops": 0, "evaluation.every": 1, "threads": 1, "labels": "20%"},
     )  # fmt: skip
     job = Job(run, finetune=0.05)
     place = Place(tmp_path, "sqlite:///unused", lost_after=60, data_dir=str(tmp_path / "one"))

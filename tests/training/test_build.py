@@ -29,7 +29,7 @@ def test_the_small_network_of_a_table_has_one_thread_unless_more_are_asked_for(t
     monkeypatch.setattr("surelabel.utils.cpu.available_cores", lambda: 8)
     network = replace(tiny.network, name="mlp-2-128")
     table = replace(tiny, data="a.csv", threads=None, network=network)
-    pictures = replace(table, network=replace(network, trunk="efficientnet-lite0"))
+    pictures = replace(table, encoder="efficientnet-lite0")
     asked = (table, replace(table, threads=4), pictures, replace(tiny, threads=None))
     assert [build.resolve(run).threads for run in asked] == [1, 4, 8, 8]
 
@@ -42,9 +42,10 @@ def test_settings_take_the_place_of_the_methods_own(tiny):
 
 
 def test_every_setting_of_a_method_reaches_its_part(tiny):
-    by = {"start": 0.2, "warmup": 5, "window": 7, "statistic": "std", "inclusive": False, "previous": True}
-    head = Head(samples=9, sampling="weights", prior=0.3, kl="mean", kl_weight=3.0, kl_warmup=4)
-    run = replace(tiny, method="bam-uda", selection=Selection(quantile=0.6, **by), head=head, target=Target(twice=True))
+    by = {"start": 0.2, "warmup": 5, "window": 7, "statistic": "std", "inclusive": False, "lagged": True}
+    head = Head(samples=9, sampling="weights", prior_std=0.3, kl="mean", kl_weight=3.0, kl_warmup=4)
+    selection, target = Selection(quantile=0.6, **by), Target(sharpen_samples=True)
+    run = replace(tiny, method="bam-uda", selection=selection, head=head, target=target)
     method = build.build_method(run, 77)
     assert method.select == Uncertainty(0.6, **by)
     assert method.head == Bayesian(9, "weights", 0.3)
@@ -69,7 +70,7 @@ def test_every_setting_of_the_optimizer_reaches_it(tiny, digits_data):
         for group, decay in zip(plain.param_groups, (0.02, 0.0), strict=True):
             found = {key: group[key] for key in ("lr", "momentum", "nesterov", "weight_decay")}
             assert found == {"lr": 0.3, "momentum": 0.8, "nesterov": nesterov, "weight_decay": decay}
-    (lars,) = made("paws", lr=0.3, momentum=0.8, nesterov=False, trust=0.02, weight_decay=0.01)
+    (lars,) = made("paws", lr=0.3, momentum=0.8, nesterov=False, lars_trust=0.02, weight_decay=0.01)
     assert isinstance(lars, LARS)
     assert [(group["lr"], group["momentum"], group["trust"]) for group in lars.param_groups] == [
         (0.3, 0.8, 0.02), (0.3, 0.8, 0.0),
@@ -121,7 +122,7 @@ def test_small_views_are_nine_sixteenths_of_an_image_unless_their_size_is_given(
 
 
 def test_what_paws_cannot_do_is_refused(tiny, digits_data):
-    with pytest.raises(UserError, match=r"Set paws\.smalls 0"):
+    with pytest.raises(UserError, match=r"Set paws\.small_crops 0"):
         build.build_loader(
             replace(tiny, method="paws", paws=replace(tiny.paws, view="periodic")), digits_data, np.arange(4)
         )

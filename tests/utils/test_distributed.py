@@ -34,7 +34,7 @@ STEPS = 8
 def exact(tiny, method):
     """Nothing in it depends on how a batch is split: no BatchNorm, and float64."""
     network = Network("wrn-10-1", norm="group")
-    lars = Optimizer(lr=0.2, nesterov=False, trust=0.02)
+    lars = Optimizer(lr=0.2, nesterov=False, lars_trust=0.02)
     return build.resolve(
         replace(tiny, method=method, network=network, precision="64", optimizer=lars, forward=None, device="cpu")
     )

@@ -14,11 +14,11 @@ from surelabel.utils.errors import UserError
 def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str, str]) -> RunConfig:
     """The recipe for these; for pictures that suit it one with a pretrained network, unless another is asked for."""
     data = choice.get("data", "phc")
-    if asked.get("network.trunk", "none") != "none":
+    if asked.get("encoder", "none") != "none":
         if "size" in extra:
-            raise UserError("--size chooses the size of a network, and network.trunk is one: leave --size out")
+            raise UserError("--size chooses the size of a network, and encoder is one: leave --size out")
         return pictures(**({"method": RunConfig.method, "data": data, "labels": RunConfig.labels} | choice))
-    free = data not in NAMED_DATA and "size" not in extra and not {"network.name", "network.trunk"} & set(asked)
+    free = data not in NAMED_DATA and "size" not in extra and not {"network.name", "encoder"} & set(asked)
     if free and Path(data).is_dir() and not RunConfig(choice["method"]).uses_neighbours and looks_photographic(data):
         return pictures(**choice)
     return recipe(**choice, size=extra.get("size", SIZES[0]))

@@ -144,7 +144,7 @@ def _check_needs(jobs: Sequence[Job], place: Place) -> None:
     from surelabel.data import load as datasets
     from surelabel.models.backbones import pretrained
 
-    if any(job.run.network.trunk == pretrained.NAME for job in jobs):
+    if any(job.run.encoder == pretrained.NAME for job in jobs):
         pretrained.packages()
 
     for name, where in dict.fromkeys((job.run.data, data_dir(job, place.data_dir)) for job in jobs):

@@ -5,7 +5,7 @@ from surelabel.config.run import RunConfig
 from surelabel.config.settings import keys
 
 # Of a selection by uncertainty alone.
-OF_UNCERTAINTY = ("quantile", "start", "warmup", "window", "statistic", "inclusive", "previous")
+OF_UNCERTAINTY = ("quantile", "start", "warmup", "window", "statistic", "inclusive", "lagged")
 # What a method fills in with its own values.
 METHOD_KEYS = ("selection.threshold", "selection.quantile", "target.temperature", "weight", "forward", "weak_norm")
 
@@ -16,17 +16,20 @@ def ignored_settings(run: RunConfig) -> set[str]:
         (not run.uses_neighbours, {"paws."}),
         (
             run.uses_neighbours,
-            {*METHOD_KEYS, "batch.", "views.", "selection.", "target.twice", "head.lr", "head.sampling"},
+            {*METHOD_KEYS, "batch.", "views.", "selection.", "target.sharpen_samples", "head.lr", "head.sampling"},
         ),
         (run.uses_neighbours, {"fidelity"}),  # there is no released code
-        (run.uses_neighbours and not run.paws.smalls, {"paws.small", "paws.small_least", "paws.small_size"}),
-        (run.uses_neighbours and run.paws.view == "periodic", {"paws.large"}),
+        (
+            run.uses_neighbours and not run.paws.small_crops,
+            {"paws.small_scale", "paws.small_scale_min", "paws.small_size"},
+        ),
+        (run.uses_neighbours and run.paws.view == "periodic", {"paws.large_scale"}),
         (run.base == "supervised", {*METHOD_KEYS, "selection.sharpened", "batch.ratio", "views.weak", "views.strong"}),
         (run.base.endswith("pseudo-label"), {"views.strong"}),
         (run.forward == "joint" and run.teaches is None, {"weak_norm"}),  # a teacher's own pass is always a split one
         (run.selects_by_uncertainty, {"selection.threshold", "selection.sharpened"}),
         (not run.selects_by_uncertainty, {f"selection.{name}" for name in OF_UNCERTAINTY}),
-        (not run.bayesian, {"head.", "target.twice"}),
+        (not run.bayesian, {"head.", "target.sharpen_samples"}),
         (run.teaches is None, {"teacher."}),
         (run.teaches is None and run.uses_neighbours, {"average."}),
         (run.teaches is not None, {"average.decay", "average.warm", "forward"}),
@@ -35,10 +38,10 @@ def ignored_settings(run: RunConfig) -> set[str]:
         (run.teaches == "swa", {"teacher.schedule", "teacher.gamma", "teacher.warmup"}),
         (run.optimizer.schedule == "cosine-7-16", {"optimizer.warmup", "optimizer.start", "optimizer.end"}),
         (run.optimizer.warmup == 0, {"optimizer.start"}),
-        (run.tabular or (run.data in NAMED_DATA and run.data != "imagenet"), {"pixels"}),
+        (run.tabular or (run.data in NAMED_DATA and run.data != "imagenet"), {"image_size"}),
         (not run.tabular, {"label_column"}),
         (not run.tabular, {"table.categorical", "table.ignored"}),
-        (not (run.tabular or run.network.trunk != "none"), {"table."}),
+        (not (run.tabular or run.encoder != "none"), {"table."}),
         (run.network.name.startswith(("mlp-", "efficientnet")), {"network.padding", "network.stem_stride"}),
         (run.network.name.startswith("efficientnet"), {"network.norm"}),
         (run.network.name.startswith("efficientnet") or run.network.norm == "group", {"network.norm_momentum"}),

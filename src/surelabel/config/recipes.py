@@ -47,8 +47,8 @@ RELEASED: dict[str, Any] = {
     "forward": "joint",
     "selection.sharpened": True,
     "selection.statistic": "std",
-    "selection.previous": True,
-    "target.twice": True,
+    "selection.lagged": True,
+    "target.sharpen_samples": True,
     "head.kl": "mean",
 }
 
@@ -115,7 +115,8 @@ def table(method: str, data: str, labels: int | str = "all") -> RunConfig:
 def pictures(method: str, data: str, labels: int | str = "all") -> RunConfig:
     """Own pictures, seen by a network that was trained on ImageNet: its features are learnt from like a table."""
     run = table(method, data, labels)
-    return replace(run, pixels=PHOTOGRAPH, network=replace(run.network, name="mlp-1-256", trunk="efficientnet-lite0"))
+    network = replace(run.network, name="mlp-1-256")
+    return replace(run, image_size=PHOTOGRAPH, encoder="efficientnet-lite0", network=network)
 
 
 def _paper(method: str, data: str, labels: int | str) -> RunConfig:
@@ -203,9 +204,9 @@ def _paper_paws(method: str, data: str, labels: int | str) -> RunConfig:
                 classes=960,
                 support_views=1,
                 view="imagenet",
-                large=0.14,
-                small_least=0.05,
-                small=0.14,
+                large_scale=0.14,
+                small_scale_min=0.05,
+                small_scale=0.14,
                 small_size=96,
                 width=2048,
                 prediction_head=True,
@@ -221,13 +222,13 @@ def _laptop_paws(method: str, data: str, labels: int | str) -> RunConfig:
     """PAWS on a small network: smaller batches, fewer small views, one view of each support image."""
     run = replace(
         _laptop(method, data, labels),
-        paws=Paws(48, per_class=4, support_views=1, smalls=2),
+        paws=Paws(48, per_class=4, support_views=1, small_crops=2),
         optimizer=Optimizer(lr=0.1, schedule="warmup-cosine", warmup=0.05),
         teacher=Teacher("linear", 0.99, warmup=1 / 12, onset=1 / 3),
         head=Head(kl_warmup=1 / 12),
     )
     if data == "imagenet":  # a part of it, in small pictures: a laptop holds and sees no more
-        return replace(run, steps=300, pixels=64, paws=replace(run.paws, view="imagenet", classes=10))
+        return replace(run, steps=300, image_size=64, paws=replace(run.paws, view="imagenet", classes=10))
     if data == "phc":
         optimizer = replace(run.optimizer, lr=0.3)
         return replace(run, paws=_periodic_paws(replace(run.paws, unlabelled=64, per_class=8)), optimizer=optimizer)
@@ -247,7 +248,7 @@ def finetune(run: RunConfig, folder: str, labelled: int) -> RunConfig:
         label_column=run.label_column,
         table=run.table,
         labels=run.labels,
-        pixels=run.pixels,
+        image_size=run.image_size,
         holdout=run.holdout,
         seed=run.seed,
         steps=50 * -(-labelled // batch),
@@ -268,7 +269,7 @@ def finetune(run: RunConfig, folder: str, labelled: int) -> RunConfig:
 
 def _lars(lr: float, start: float, warmup: int) -> Optimizer:
     return Optimizer(
-        lr=lr, nesterov=False, weight_decay=1e-6, trust=0.001, schedule="warmup-cosine", warmup=warmup, start=start
+        lr=lr, nesterov=False, weight_decay=1e-6, lars_trust=0.001, schedule="warmup-cosine", warmup=warmup, start=start
     )
 
 
@@ -277,7 +278,7 @@ def _periodic_paws(settings: Paws) -> Paws:
 
     Half of the crystals have no gap: a mean prediction spread evenly over the classes would be a wrong one.
     """
-    return replace(settings, view="periodic", smalls=0, me_max=False)
+    return replace(settings, view="periodic", small_crops=0, me_max=False)
 
 
 def _family(data: str) -> str:

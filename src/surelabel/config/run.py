@@ -39,9 +39,7 @@ TEACHERS = ("ema", "swa")
 ALL_METHODS = (*METHODS, *(f"{method}+{teacher}" for method in METHODS for teacher in TEACHERS))
 
 # Settings that say where and on what a run is made, not what is run.
-OF_THE_MACHINE = frozenset(
-    {"out", "data_dir", "device", "threads", "devices", "nodes", "strategy", "precision", "compile"}
-)
+OF_THE_MACHINE = frozenset({"out", "data_dir", "device", "threads", "devices", "nodes", "precision", "compile"})
 
 # What may be another when a run goes on, since the machine may be: it is said.
 MACHINE = {"threads", "devices", "nodes"}
@@ -69,8 +67,7 @@ class Network:
 
     Args:
         name: wrn-DEPTH-WIDTH (depth 10, 16, 22, 28, ...), resnet-18 or resnet-50; efficientnet-lite0, which knows
-            ImageNet already; for tables, and on a trunk, mlp-DEPTH-WIDTH
-        trunk: a pretrained network that stays as it is: its features of each picture are computed once, and learnt from
+            ImageNet already; for tables, and on an encoder's features, mlp-DEPTH-WIDTH
         padding: what lies beyond an image's border: zeros, or, for a periodic image such as a crystal, its other side
         stem_stride: 2 halves the image at the first layer: a quarter of the work
         norm: BatchNorm, or GroupNorm (of an mlp: LayerNorm), which does not depend on the other samples of the batch
@@ -82,7 +79,6 @@ class Network:
     stem_stride: int = 1
     norm: Literal["batch", "group"] = "batch"
     norm_momentum: float = 0.001
-    trunk: Literal["none", "efficientnet-lite0"] = "none"
 
 
 @dataclass(frozen=True)
@@ -131,7 +127,7 @@ class Selection:
         window: how many batches' quantiles the threshold is the mean of
         statistic: what is averaged over those batches: the variance or its root
         inclusive: accept at the threshold too
-        previous: leave the present batch out of the threshold
+        lagged: leave the present batch out of the threshold
     """
 
     threshold: float | None = None
@@ -142,7 +138,7 @@ class Selection:
     window: int = 50
     statistic: Literal["variance", "std"] = "variance"
     inclusive: bool = True
-    previous: bool = False
+    lagged: bool = False
 
 
 @dataclass(frozen=True)
@@ -151,11 +147,11 @@ class Target:
 
     Args:
         temperature: sharpen the prediction to the power 1/t; 0 takes the most likely class alone
-        twice: sharpen each sampled prediction of a Bayesian head too, before their mean
+        sharpen_samples: sharpen each sampled prediction of a Bayesian head too, before their mean
     """
 
     temperature: float | None = None
-    twice: bool = False
+    sharpen_samples: bool = False
 
 
 @dataclass(frozen=True)
@@ -165,7 +161,7 @@ class Head:
     Args:
         samples: how many predictions are averaged (the paper's M); at least 2 where their deviation selects
         sampling: draw logits from the Gaussian that the layer induces, or weights as the paper does
-        prior: deviation of the weights' Gaussian prior
+        prior_std: std of the weights' Gaussian prior
         lr: Adam's learning rate, which falls as the other one does
         kl: the prior's term in the loss: elbo sums it over the weights and divides by the number of training samples;
             mean is the released code's mean over the weights divided by the labelled batch
@@ -175,7 +171,7 @@ class Head:
 
     samples: int = 50
     sampling: Literal["logits", "weights"] = "logits"
-    prior: float = 1.0
+    prior_std: float = 1.0
     lr: float = 0.01
     kl: Literal["elbo", "mean"] = "elbo"
     kl_weight: float = 1.0
@@ -192,10 +188,10 @@ class Paws:
         classes: how many classes a step's support has; all when not given
         support_views: views of each support image
         view: cifar (crops, colours, solarize, equalize), imagenet (crops, colours, grey, blur), crops, or periodic
-        large: area of the two large views, as a share of the image: the least; the most is 1
-        smalls: how many small views
-        small: the largest area of a small view; the least is small_least
-        small_least: the least area of a small view
+        large_scale: area of the two large views, as a share of the image: the least; the most is 1
+        small_crops: how many small views
+        small_scale: the largest area of a small view
+        small_scale_min: the least area of a small view
         small_size: side of a small view in pixels; 9/16 of the image's shorter side when not given, which is 18 of 32
         temperature: of the similarities to the support (the paper's τ_p)
         smoothing: of the support's labels
@@ -209,10 +205,10 @@ class Paws:
     classes: int | None = None
     support_views: int = 2
     view: Literal["cifar", "imagenet", "crops", "periodic"] = "cifar"
-    large: float = 0.75
-    smalls: int = 6
-    small: float = 0.75
-    small_least: float = 0.3
+    large_scale: float = 0.75
+    small_crops: int = 6
+    small_scale: float = 0.75
+    small_scale_min: float = 0.3
     small_size: int | None = None
     temperature: float = 0.1
     smoothing: float = 0.1
@@ -230,7 +226,7 @@ class Optimizer:
         momentum: momentum
         nesterov: Nesterov's form of it
         weight_decay: of weights; biases and BatchNorm are spared
-        trust: LARS's coefficient: the rate of a weight matrix is this times its norm over its gradient's; 0 for none
+        lars_trust: LARS's coefficient: a weight matrix's rate is this times its norm over its gradient's; 0: no LARS
         schedule: the rate falls as cos(7πk / 16K), or rises in a straight line and then falls as a half cosine
         warmup: a duration: how long the rate rises
         start: share of lr at the first step, if it rises
@@ -241,7 +237,7 @@ class Optimizer:
     momentum: float = 0.9
     nesterov: bool = True
     weight_decay: float = 5e-4
-    trust: float = 0.0
+    lars_trust: float = 0.0
     schedule: Literal["cosine-7-16", "warmup-cosine"] = "cosine-7-16"
     warmup: float = 0
     start: float = 0.25
@@ -310,7 +306,8 @@ class RunConfig:
         labels: how many labels to use: a number, a percentage of each class such as 10%, or all; or, for a folder of
             images, a .csv file that names files and their classes, or several with commas between; or a .txt file that
             lists the files of classes known otherwise, a name a line
-        pixels: of a folder of pictures: the side that they are scaled and cut to; when not given, that of most of
+        encoder: a pretrained network that is not trained; its features of each picture are computed once
+        image_size: of a folder of pictures: the side that they are scaled and cut to; when not given, that of most of
             them, at most 256
         holdout: labelled samples to keep aside and test on: a percentage of each class such as 20%, or a part: 2/5
         fidelity: where the paper and its released code have a method work differently, which to follow; each point is
@@ -327,7 +324,6 @@ class RunConfig:
         threads: how many CPU threads each process uses; all cores shared out when not given
         devices: how many processes on this machine, one for each GPU
         nodes: how many machines
-        strategy: how several processes are joined: ddp averages their gradients; auto is ddp where there are several
         precision: 32 bits, 64, or mixed with bfloat16; auto: mixed on a recent GPU
         compile: let torch.compile fuse the network's operations, which takes a minute; done on a GPU when not given
     """
@@ -337,7 +333,8 @@ class RunConfig:
     data_dir: str | None = None
     label_column: str | None = None
     labels: int | str = "10%"
-    pixels: int | None = None
+    encoder: Literal["none", "efficientnet-lite0"] = "none"
+    image_size: int | None = None
     holdout: str | None = None
     fidelity: Literal["paper", "released"] = "paper"
     seed: int = 0
@@ -351,7 +348,6 @@ class RunConfig:
     threads: int | None = None
     devices: int = 1
     nodes: int = 1
-    strategy: Literal["auto", "ddp"] = "auto"
     precision: Precision = "auto"
     compile: bool | None = None
     batch: Batch = field(default_factory=Batch)
@@ -399,7 +395,7 @@ class RunConfig:
     @property
     def small(self) -> bool:
         """Whether all that it computes is the small network of a table."""
-        return self.network.name.startswith("mlp-") and self.network.trunk == "none"
+        return self.network.name.startswith("mlp-") and self.encoder == "none"
 
     @property
     def teaches(self) -> str | None:

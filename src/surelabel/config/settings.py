@@ -18,6 +18,19 @@ if TYPE_CHECKING:
 
 Section = TypeVar("Section")
 CONFIG = "config.yaml"  # of a run folder
+# Settings of earlier versions, for the error that meets them.
+RENAMED = {
+    "network.trunk": "encoder",
+    "pixels": "image_size",
+    "optimizer.trust": "optimizer.lars_trust",
+    "head.prior": "head.prior_std",
+    "target.twice": "target.sharpen_samples",
+    "selection.previous": "selection.lagged",
+    "paws.large": "paws.large_scale",
+    "paws.small": "paws.small_scale",
+    "paws.small_least": "paws.small_scale_min",
+    "paws.smalls": "paws.small_crops",
+}
 
 
 def keys(kind: Any = RunConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -41,6 +54,8 @@ def check_key(key: str, value: Any = None) -> None:
         # The last part alone is a common slip: --lr for --optimizer.lr.
         inner = [name for name in known if name.endswith(f".{key}")]
         hint = f" Did you mean {' or '.join(map(repr, inner))}?" if inner else suggestion(key, known)
+        if key in RENAMED:
+            hint = f" It is now called {RENAMED[key]!r}."
         raise UserError(f"there is no setting named {key!r}.{hint}")
     choices = _choices(known[key])
     if choices and value is not None and value not in choices:

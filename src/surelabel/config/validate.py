@@ -8,18 +8,20 @@ from surelabel.utils.errors import UserError, suggestion
 
 ABOVE_ZERO = (
     "steps", "threads", "batch.labelled", "batch.ratio", "optimizer.lr", "evaluation.every", "evaluation.batch",
-    "evaluation.samples", "pixels", "network.stem_stride", "selection.window", "head.samples", "head.prior", "head.lr",
+    "evaluation.samples", "image_size", "network.stem_stride", "selection.window", "head.samples", "head.prior_std",
+    "head.lr",
     "devices", "nodes", "paws.unlabelled", "paws.per_class",
     "paws.classes", "paws.support_views", "paws.small_size", "paws.temperature",
-    "paws.width", "paws.large", "paws.small_least",
+    "paws.width", "paws.large_scale", "paws.small_scale_min",
 )  # fmt: skip
 NOT_NEGATIVE = (
     "weight", "target.temperature", "head.kl_weight", "head.kl_warmup", "selection.warmup", "optimizer.weight_decay",
-    "optimizer.trust", "optimizer.warmup", "paws.smalls", "table.noise", "teacher.warmup", "teacher.onset",
+    "optimizer.lars_trust", "optimizer.warmup", "paws.small_crops", "table.noise", "teacher.warmup", "teacher.onset",
 )  # fmt: skip
 SHARES = (
     "average.decay", "optimizer.momentum", "optimizer.start", "optimizer.end", "selection.start", "selection.threshold",
-    "selection.quantile", "network.norm_momentum", "paws.smoothing", "paws.large", "paws.small", "table.corruption",
+    "selection.quantile", "network.norm_momentum", "paws.smoothing", "paws.large_scale", "paws.small_scale",
+    "table.corruption",
     "teacher.gamma",
 )  # fmt: skip
 
@@ -38,14 +40,15 @@ def validate(run: RunConfig) -> RunConfig:
         )
     if run.optimizer.nesterov and run.optimizer.momentum == 0:
         raise UserError("optimizer.nesterov needs a momentum above zero")
-    if run.optimizer.nesterov and run.optimizer.trust > 0:
-        raise UserError("optimizer.trust (LARS) and optimizer.nesterov do not go together: set one of them off")
-    if run.network.trunk != "none" and not run.network.name.startswith("mlp-"):
-        raise UserError(f"network.trunk makes rows of features: network.name must be an mlp, not {run.network.name}")
+    if run.optimizer.nesterov and run.optimizer.lars_trust > 0:
+        raise UserError("optimizer.lars_trust (LARS) and optimizer.nesterov do not go together: set one of them off")
+    if run.encoder != "none" and not run.network.name.startswith("mlp-"):
+        raise UserError(f"encoder makes rows of features: network.name must be an mlp, not {run.network.name}")
     if run.device == "mps" and (run.precision not in ("auto", "32") or run.processes > 1):
         raise UserError("device mps computes in 32 bits and one process: leave --precision and --devices as they are")
-    if run.paws.small_least > run.paws.small:
-        raise UserError(f"paws.small_least, {run.paws.small_least}, is above paws.small, {run.paws.small}")
+    if run.paws.small_scale_min > run.paws.small_scale:
+        least, most = run.paws.small_scale_min, run.paws.small_scale
+        raise UserError(f"paws.small_scale_min, {least}, is above paws.small_scale, {most}")
     return run
 
 

@@ -33,7 +33,7 @@ class MultiCropLoader:
     small_view: View
     classes: int | None = None  # in the support of a step; None: all
     support_views: int = 2
-    smalls: int = 6
+    small_crops: int = 6
     world: World = ALONE
 
     def __call__(self, step: int) -> Crops:
@@ -48,7 +48,9 @@ class MultiCropLoader:
             augment(support, self.support_view, "support view", here, self.support_views).to(self.device),
             torch.from_numpy(labels).to(self.device),
             augment(images, self.large_view, "large view", here, 2).to(self.device),
-            augment(images, self.small_view, "small view", here, self.smalls).to(self.device) if self.smalls else None,
+            augment(images, self.small_view, "small view", here, self.small_crops).to(self.device)
+            if self.small_crops
+            else None,
             torch.from_numpy(self.source.labels[pool]).to(self.device),
             len(index),
             **vars(here),

@@ -167,8 +167,8 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # There is no test set to look at on the way.
         run = replace(run, evaluation=replace(run.evaluation, every=run.steps))
         run = with_settings(run, dict(self.settings)) if self.settings else validate(run)
-        if run.network.trunk != "none":
-            raise UserError("network.trunk is for folders of pictures: `surelabel fit PICTURES`")
+        if run.encoder != "none":
+            raise UserError("encoder is for folders of pictures: `surelabel fit PICTURES`")
         return build.resolve(run)
 
     def _trained(self, own: Components) -> Network:

@@ -219,7 +219,7 @@ def _hashes(source: Source, index: NDArray[np.int64], batch: int = 1000) -> list
 
 
 def _one_channel(image: Images) -> Images:
-    """A grey picture in one channel: a run may have read it so that later is read in three, for its frozen trunk."""
+    """A grey picture in one channel: a run may have read it so that later is read in three, for its frozen encoder."""
     grey = image.ndim == 3 and len(image) == 3 and (image == image[:1]).all()
     return image[:1] if grey else image
 

@@ -35,7 +35,7 @@ from surelabel.utils.rng import generator
 
 CHECKED = 100  # real samples on which the file must agree with torch
 TOLERANCE = 1e-5
-TOLERANCE_OF_TRUNK = 1e-4  # fifty layers deeper, in float32
+TOLERANCE_WITH_ENCODER = 1e-4  # fifty layers deeper, in float32
 Samples = dict[str, NDArray[Any]]  # what is given for each input
 COLUMNS = (
     "numbers: NaN where one is missing. categories: the place of the value in levels, from 0; for any other value, or "
@@ -59,8 +59,8 @@ def export_onnx(run: str | Path, out: Path) -> float:
         import onnxscript  # noqa: F401 - torch.onnx needs it, and would say so only after tracing
     folder = RunFolder(run)
     data, task = folder.config.data, folder.task()
-    trunk = None if folder.config.network.trunk == "none" else EfficientNetLite0()
-    network = Exported(load_network(folder).cpu().float(), trunk).eval()
+    encoder = None if folder.config.encoder == "none" else EfficientNetLite0()
+    network = Exported(load_network(folder).cpu().float(), encoder).eval()
     images = _real_images(folder)
     module: nn.Module = network
     samples: Samples = {"images": images}
@@ -74,7 +74,7 @@ def export_onnx(run: str | Path, out: Path) -> float:
     content = model.SerializeToString()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     difference = _difference(module, session, samples)
-    tolerance = TOLERANCE if trunk is None else TOLERANCE_OF_TRUNK
+    tolerance = TOLERANCE if encoder is None else TOLERANCE_WITH_ENCODER
     if not difference <= tolerance:
         raise UserError(
             f"the ONNX file would differ from torch by {difference:.3g}, more than {tolerance:g}, on samples of "
@@ -98,9 +98,9 @@ class Exported(nn.Module):
     support: Tensor
     votes: Tensor
 
-    def __init__(self, network: Network, trunk: EfficientNetLite0 | None = None) -> None:
+    def __init__(self, network: Network, encoder: EfficientNetLite0 | None = None) -> None:
         super().__init__()
-        self.network, self.trunk = network, trunk
+        self.network, self.encoder = network, encoder
         head = network.head
         if isinstance(head, BayesianHead):
             shape = head.settings.samples, len(head.bias_mean)
@@ -116,8 +116,8 @@ class Exported(nn.Module):
         return ["probabilities", "deviation"] if bayesian else ["probabilities"]
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        if self.trunk is not None:
-            images = self.trunk((images.float() - OFFSET) / SCALE)
+        if self.encoder is not None:
+            images = self.encoder((images.float() - OFFSET) / SCALE)
         features, head = self.network.features(images), self.network.head
         if isinstance(head, BayesianHead):
             mean, spread = head.moments(features)
@@ -158,8 +158,8 @@ def _preprocessing(task: Task, module: Exported) -> dict[str, Any]:
     """What images the file takes."""
     return {
         "shape": task.shape, "dtype": task.dtype,
-        "offset": task.offset if module.trunk is None else OFFSET,
-        "scale": task.scale if module.trunk is None else SCALE,
+        "offset": task.offset if module.encoder is None else OFFSET,
+        "scale": task.scale if module.encoder is None else SCALE,
         "normalisation": "(image - offset) / scale in each channel, inside the model: give images as they are stored",
         "resize": RESIZE if task.dtype == "uint8" else None,
     }  # fmt: skip

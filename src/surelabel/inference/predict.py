@@ -17,7 +17,7 @@ from surelabel.data.tables.source import TableSource
 from surelabel.data.tables.source import load_unlabelled as load_unlabelled_table
 from surelabel.equations import entropy
 from surelabel.inference.trained_run import load_network
-from surelabel.models.frozen_features import seen_by_trunk
+from surelabel.models.frozen_features import encoded
 from surelabel.models.prediction import Prediction
 from surelabel.training.evaluate import predict
 from surelabel.training.run_folder import RunFolder
@@ -134,21 +134,21 @@ def check_no_table(data: str, folder: RunFolder) -> None:
 
 def takes_pictures(folder: RunFolder) -> bool:
     """Whether the samples of a run are pictures, be it that the network sees features of them."""
-    return folder.config.network.trunk != "none" or len(folder.task().shape) == 3
+    return folder.config.encoder != "none" or len(folder.task().shape) == 3
 
 
 def picture_shape(folder: RunFolder) -> tuple[int, int, int]:
     """The form of the pictures that a run takes."""
     run = folder.config
-    if run.network.trunk == "none":
+    if run.encoder == "none":
         return image_shape(folder.task().shape)
-    assert run.pixels is not None  # which resolving a run with a trunk sees to
-    return 3, run.pixels, run.pixels
+    assert run.image_size is not None  # which resolving a run with an encoder sees to
+    return 3, run.image_size, run.image_size
 
 
 def as_trained_on(source: Source, folder: RunFolder) -> Source:
-    """The pictures themselves, or, where the run has a frozen trunk, what that makes of them."""
-    return source if folder.config.network.trunk == "none" else seen_by_trunk(source)
+    """The pictures themselves, or, where the run has a frozen encoder, what that makes of them."""
+    return source if folder.config.encoder == "none" else encoded(source)
 
 
 def _form(shape: tuple[int, ...], dtype: str) -> str:

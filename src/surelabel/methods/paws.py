@@ -57,8 +57,8 @@ class Paws:
             taught = out.outputs if self.own else self._taught(teacher, sizes[0], noise)
             assigned = self._assign(taught[: len(sizes[0]), 0], labels, batch)
             first, second = self.target(assigned).chunk(2)
-            smalls = len(probs) // len(first) - 2
-            targets = torch.cat([second, first] + [(first + second) / 2] * smalls)
+            small_crops = len(probs) // len(first) - 2
+            targets = torch.cat([second, first] + [(first + second) / 2] * small_crops)
             targets = targets.where(targets >= self.cut, 0)
         unlabelled = soft_cross_entropy(probs, targets).mean()
         total = unlabelled

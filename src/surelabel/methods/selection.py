@@ -18,7 +18,7 @@ from surelabel.utils.errors import UserError
 State = dict[str, Tensor]
 
 # The threshold before any batch was seen, where the present one does not count (released code).
-FIRST_PREVIOUS = 0.02
+FIRST_LAGGED = 0.02
 
 
 class Select(Protocol):
@@ -57,7 +57,7 @@ class Uncertainty:
     from `start` to `quantile` over `warmup` steps. `statistic` is the variance (the paper's text) or its root (its
     pseudocode): the mean over batches tells them apart. `inclusive` accepts at the threshold too: deviations are
     exactly 0 at large margins, and once a share of the batch as large as the quantile ties there, a strict rule would
-    accept nothing. `previous` leaves the present batch out of the threshold, which then starts at 0.02.
+    accept nothing. `lagged` leaves the present batch out of the threshold, which then starts at 0.02.
     """
 
     quantile: float
@@ -66,7 +66,7 @@ class Uncertainty:
     window: int = Selection.window
     statistic: Literal["variance", "std"] = Selection.statistic
     inclusive: bool = Selection.inclusive
-    previous: bool = Selection.previous
+    lagged: bool = Selection.lagged
 
     def init(self) -> State:
         return {"quantiles": torch.empty(0)}
@@ -79,8 +79,8 @@ class Uncertainty:
         level = linear_warmup(self.start, self.quantile, step, self.warmup)
         before = state["quantiles"].to(uncertainty.device)
         after = torch.cat([before, uncertainty.quantile(level)[None]])[-self.window :]
-        counted = before if self.previous else after
+        counted = before if self.lagged else after
         # Of equal numbers the mean may round to less than each of them, and would refuse all that tie there.
-        threshold = counted.mean().clamp(min=counted.min()) if len(counted) else FIRST_PREVIOUS
+        threshold = counted.mean().clamp(min=counted.min()) if len(counted) else FIRST_LAGGED
         mask = uncertainty <= threshold if self.inclusive else uncertainty < threshold
         return mask, {"quantiles": after}

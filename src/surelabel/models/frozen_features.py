@@ -55,7 +55,7 @@ def pictures_of(source: Source, index: NDArray[np.int64]) -> Images:
     return source.samples(index)
 
 
-def seen_by_trunk(source: Source, progress: Progress | None = None) -> FeatureSource:
+def encoded(source: Source, progress: Progress | None = None) -> FeatureSource:
     """The features of all pictures: from the cache where they were computed before, else computed now."""
     image_shape(source.shape)
     if source.samples(np.arange(1)).dtype != np.uint8:
@@ -77,19 +77,19 @@ def seen_by_trunk(source: Source, progress: Progress | None = None) -> FeatureSo
 
 def with_features(data: DataSet, progress: Progress | None = None) -> DataSet:
     """The data set of these pictures' features, each brought to mean 0 and deviation 1 over the training set."""
-    train = seen_by_trunk(data.train, progress)
-    test = None if data.test is None else seen_by_trunk(data.test, progress)
+    train = encoded(data.train, progress)
+    test = None if data.test is None else encoded(data.test, progress)
     mean, deviation = channel_statistics(train, len(train))
     return replace(data, train=train, test=test, offset=mean, scale=deviation)
 
 
 @torch.no_grad()
 def _compute(source: Source, progress: Progress | None) -> NDArray[np.float32]:
-    trunk = EfficientNetLite0().eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    encoder = EfficientNetLite0().eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     found = np.empty((len(source), FEATURES), np.float32)
     for index in _batches(len(source)):
         images = torch.from_numpy(source.samples(index)).contiguous(memory_format=torch.channels_last)
-        found[index] = trunk((images.float() - OFFSET) / SCALE).numpy()
+        found[index] = encoder((images.float() - OFFSET) / SCALE).numpy()
         if progress is not None:
             progress(int(index[-1]) + 1, len(source))
     return found

@@ -14,9 +14,9 @@ class GaussianLinear(nn.Module):
     Blundell et al. (2015), "Weight uncertainty in neural networks"; the paper's appendix B.1.
     """
 
-    def __init__(self, inputs: int, outputs: int, prior: float) -> None:
+    def __init__(self, inputs: int, outputs: int, prior_std: float) -> None:
         super().__init__()
-        self.prior = prior
+        self.prior_std = prior_std
         # The released code's initial values.
         self.weight_mean = nn.Parameter(torch.randn(outputs, inputs) * 0.1)
         self.weight_rho = nn.Parameter(torch.randn(outputs, inputs) * 0.1 - 3)
@@ -49,5 +49,5 @@ class GaussianLinear(nn.Module):
     def kl(self) -> tuple[Tensor, Tensor]:
         """KL(q ‖ prior) of each weight [K, D] and of each bias [K]."""
         pairs = ((self.weight_mean, self.weight_rho), (self.bias_mean, self.bias_rho))
-        weights, biases = (gaussian_kl(mean, F.softplus(rho), self.prior) for mean, rho in pairs)
+        weights, biases = (gaussian_kl(mean, F.softplus(rho), self.prior_std) for mean, rho in pairs)
         return weights, biases

@@ -29,7 +29,7 @@ class Bayesian:
 
     samples: int = Head.samples
     sampling: Sampling = Head.sampling
-    prior: float = Head.prior
+    prior_std: float = Head.prior_std
 
 
 class LinearHead(nn.Linear):
@@ -62,7 +62,7 @@ class BayesianHead(GaussianLinear):
     """A Gaussian classifier, whose prediction is the mean of many."""
 
     def __init__(self, features: int, classes: int, settings: Bayesian) -> None:
-        super().__init__(features, classes, settings.prior)
+        super().__init__(features, classes, settings.prior_std)
         self.settings = settings
 
     @torch.no_grad()

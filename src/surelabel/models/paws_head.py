@@ -35,7 +35,7 @@ class PawsHead(nn.Module):
         self.samples = bayesian.samples if bayesian else 1
         self.hidden = nn.Sequential(*_layer(features, width, batch_norm), *_layer(width, width, batch_norm))
         self.last: nn.Linear | GaussianLinear
-        self.last = GaussianLinear(width, width, bayesian.prior) if bayesian else nn.Linear(width, width)
+        self.last = GaussianLinear(width, width, bayesian.prior_std) if bayesian else nn.Linear(width, width)
         narrow = max(1, width // BOTTLENECK)
         self.prediction_head = (
             nn.Sequential(_norm(width, batch_norm), *_layer(width, narrow, batch_norm), nn.Linear(narrow, width))

@@ -19,7 +19,7 @@ Difference = tuple[str, Any, Any]  # a setting's name, its value here, its value
 def changed(run: RunConfig) -> tuple[str, list[Difference]] | None:
     """The size of the recipe that is nearest to a run, and the settings that differ from it; None without a recipe."""
     made = {size: partial(recipe, run.method, run.data, run.labels, size) for size in SIZES}
-    if run.network.trunk != "none":
+    if run.encoder != "none":
         made["pretrained"] = partial(pictures, run.method, run.data, run.labels)
     found = [(size, _differences(run, make)) for size, make in made.items()]
     return min(((size, rows) for size, rows in found if rows is not None), key=lambda pair: len(pair[1]), default=None)

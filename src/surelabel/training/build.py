@@ -51,7 +51,7 @@ def resolve(run: RunConfig) -> RunConfig:
         precision=devices.default_precision(device) if run.precision == "auto" else run.precision,
         # A GPU gains from it in long runs; on a CPU, compiling takes longer than a short run.
         compile=device == "cuda" if run.compile is None else run.compile,
-        pixels=run.pixels or (PHOTOGRAPH if pretrained.NAME in (run.network.trunk, run.network.name) else None),
+        image_size=run.image_size or (PHOTOGRAPH if pretrained.NAME in (run.encoder, run.network.name) else None),
         # A table's sums are too small to share: a second thread gains nothing, and waits where others work.
         threads=run.threads or (1 if run.small else cores.cores_per_process(run.devices)),
         out=str(run.folder),
@@ -102,7 +102,7 @@ def build_method(run: RunConfig, samples: int = 1) -> SelfTraining | Paws:
         target=target,
         weight=method.weight if run.weight is None else run.weight,
         head=method.head and _bayesian(run),
-        sampled_temperature=temperature if run.target.twice else 1.0,
+        sampled_temperature=temperature if run.target.sharpen_samples else 1.0,
         prior=prior,
         # A teacher of its own cannot be part of the network's pass.
         forward="split" if run.teaches else run.forward or method.forward,
@@ -131,7 +131,7 @@ def _paws(run: RunConfig, method: Paws) -> Paws:
 
 
 def _bayesian(run: RunConfig) -> Bayesian:
-    return Bayesian(run.head.samples, run.head.sampling, run.head.prior)
+    return Bayesian(run.head.samples, run.head.sampling, run.head.prior_std)
 
 
 def _select(run: RunConfig, own: Select, temperature: float) -> Select:
@@ -148,7 +148,7 @@ def _select(run: RunConfig, own: Select, temperature: float) -> Select:
             window=asked.window,
             statistic=asked.statistic,
             inclusive=asked.inclusive,
-            previous=asked.previous,
+            lagged=asked.lagged,
         )
     return own
 
@@ -159,7 +159,7 @@ def build_fabric(run: RunConfig) -> Fabric:
         accelerator=run.device,
         devices=run.devices,
         num_nodes=run.nodes,
-        strategy="ddp" if run.processes > 1 else run.strategy,
+        strategy="ddp" if run.processes > 1 else "auto",
     )
 
 
@@ -167,8 +167,8 @@ def build_network(run: RunConfig, task: Task, own: Components = NO_COMPONENTS) -
     """A network whose initial weights are a function of the seed alone; the backbone's do not depend on the head."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(generator(run.seed, "weights").integers(2**63)))
-        trunk, features = _backbone(run, task, own)
-        made = Network(trunk, _head(run, features, len(task.classes)), task)
+        body, features = _backbone(run, task, own)
+        made = Network(body, _head(run, features, len(task.classes)), task)
     if run.precision == "64":
         made = made.double()
     if run.processes > 1 and run.device == "cuda":
@@ -214,9 +214,9 @@ def build_optimizers(network: Network, run: RunConfig) -> list[torch.optim.Optim
         {"params": [others[name] for name in others if name in spared], "weight_decay": 0.0},
     ]
     optimizers: list[torch.optim.Optimizer]
-    if settings.trust > 0:
+    if settings.lars_trust > 0:
         groups[1]["trust"] = 0.0
-        optimizers = [LARS(groups, settings.lr, settings.momentum, trust=settings.trust)]
+        optimizers = [LARS(groups, settings.lr, settings.momentum, trust=settings.lars_trust)]
     else:
         optimizers = [torch.optim.SGD(groups, settings.lr, momentum=settings.momentum, nesterov=settings.nesterov)]
     if bayesian:
@@ -247,18 +247,18 @@ def _multicrop(run: RunConfig, data: DataSet, labelled: NDArray[np.int64], devic
         raise UserError(f"{run.method} compares crops of images, and these samples are none: choose another --method")
     large: View
     if settings.view == "periodic":
-        if settings.smalls:
+        if settings.small_crops:
             raise UserError(
-                "paws.view periodic has no small views: a part of a crystal is another crystal. Set paws.smalls 0"
+                "paws.view periodic has no small views: a part of a crystal is another crystal. Set paws.small_crops 0"
             )
         large = small = views.named("periodic")
     else:
-        large = views.paws_view(None, (settings.large, 1), settings.view)
+        large = views.paws_view(None, (settings.large_scale, 1), settings.view)
         size = settings.small_size or max(1, round(9 / 16 * min(data.train.shape[1:])))
-        small = views.paws_view(size, (settings.small_least, settings.small), settings.view)
+        small = views.paws_view(size, (settings.small_scale_min, settings.small_scale), settings.view)
     loader = MultiCropLoader(
         data.train, labelled, run.seed, settings.unlabelled, settings.per_class, device, large, large, small,
-        settings.classes, settings.support_views, settings.smalls,
+        settings.classes, settings.support_views, settings.small_crops,
     )  # fmt: skip
     if loader.support % run.processes:
         raise UserError(

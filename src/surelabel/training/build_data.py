@@ -30,13 +30,15 @@ def load_data(
     if run.data == CUSTOM:
         data = own.given_data()
     else:
-        data = datasets.load(run.data, run.data_dir, run.label_column, run.table, run.label_files, progress, run.pixels)
+        data = datasets.load(
+            run.data, run.data_dir, run.label_column, run.table, run.label_files, progress, run.image_size
+        )
     if len(data.classes) < 2:
         named = f"one class only, {data.classes[0]!r}" if data.classes else "no class at all"
         raise UserError(
             f"{', '.join(run.label_files) or run.data} names {named}: a classifier needs labels of two or more"
         )
-    if run.network.trunk != "none":
+    if run.encoder != "none":
         data = with_features(data, progress)
     elif run.network.name == pretrained.NAME and data.train.samples(np.arange(1)).dtype == np.uint8:
         channels = len(data.offset)

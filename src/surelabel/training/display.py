@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from surelabel.config.run import Network
+from surelabel.config.run import RunConfig
 from surelabel.training.summary import WINDOW, Summary
 
 # Names of files and classes are not markup, and a log wraps its own lines.
@@ -123,9 +123,9 @@ def _some(words: Sequence[str], most: int = 20) -> str:
     return ", ".join(words[:most]) + (", …" if len(words) > most else "")
 
 
-def describe_network(settings: Network) -> str:
+def describe_network(config: RunConfig) -> str:
     """'wrn-10-2', or 'mlp-1-256 on features of efficientnet-lite0'."""
-    return settings.name + ("" if settings.trunk == "none" else f" on features of {settings.trunk}")
+    return config.network.name + ("" if config.encoder == "none" else f" on features of {config.encoder}")
 
 
 def describe_skipped(skipped: Sequence[tuple[str, str]]) -> str:

@@ -142,7 +142,7 @@ def _show_run(
     console.print(
         f"{run.method} on {name}: {len(labelled)} labels, {len(data.train)} "
         f"{'images' if len(data.train.shape) == 3 else 'samples'} in the pool, {len(data.classes)} classes; "
-        f"{describe_network(run.network)} with {parameters:,} parameters, {run.steps} steps"
+        f"{describe_network(run)} with {parameters:,} parameters, {run.steps} steps"
         + ("" if seconds is None else f", about {duration(run.steps * seconds / TRAINING)} here"),
         **PLAIN,
     )
