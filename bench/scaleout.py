@@ -20,7 +20,8 @@ from bench.timing import Row, Timings, interleaved
 from surelabel.config.recipes import recipe
 from surelabel.config.run import RunConfig
 from surelabel.training import build, build_data
-from surelabel.training.loop import ASK_EVERY, training_step
+from surelabel.training.loop import training_step
+from surelabel.training.session import ASK_EVERY
 from surelabel.utils.distributed import World
 
 LAPTOP = replace(recipe("fixmatch", "cifar10", 250), device="cpu", threads=1)
@@ -107,7 +108,7 @@ def _member(pipe: "Connection[Any, Any]", settings: RunConfig, world: World, fol
     settings = build.resolve(settings)
     method = build.build_method(settings, len(data.train))
     state = build.build_state(settings, build.build_network(settings, build_data.task_of(data)), method)
-    loader = replace(build.build_loader(settings, data, build_data.build_split(settings, data)), world=world)
+    loader = build.build_loader(settings, data, build_data.build_split(settings, data), world=world)
     model: nn.Module = state.network if world.size == 1 else DistributedDataParallel(state.network)
     model.train()
     gradients = torch.zeros(sum(parameter.numel() for parameter in state.network.parameters()))

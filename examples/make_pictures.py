@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from surelabel.data.load import load
+from surelabel.data.open import open_data
 
 
 def write(folder: Path, count: int, labelled: int, sets: int, data: str, data_dir: str | None) -> None:
-    source = load(data, data_dir).train
+    source = open_data(data, data_dir).train
     random = np.random.default_rng(0)
     chosen = np.sort(random.permutation(len(source))[:count])
     (folder / "all").mkdir(parents=True)

@@ -6,7 +6,6 @@ of random height, in noise of deviation one.
     python examples/signals.py
 """
 
-import tempfile
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -15,12 +14,10 @@ import torch
 from rich.console import Console
 from torch import Tensor, nn
 
-from surelabel.config.recipes import recipe
+from surelabel import fit, recipe
 from surelabel.config.run import Batch, Evaluation
 from surelabel.data.arrays.source import SampleSource, user_data_set
-from surelabel.inference.trained_run import evaluate_run
 from surelabel.training.components import Components
-from surelabel.training.fit import fit
 
 CLASSES = ("cylinder", "bell", "funnel")
 LENGTH = 128
@@ -79,7 +76,7 @@ class Distort:
 
 
 def main() -> None:
-    own = Components(
+    components = Components(
         data=user_data_set("signals", signals(1500, seed=1), signals(1500, seed=2)),
         backbone=convolutions,
         views={"labelled": Shift(4), "weak": Shift(4), "strong": Distort()},
@@ -88,11 +85,10 @@ def main() -> None:
     for method in ("supervised", "fixmatch"):
         accuracies = []
         for seed in range(3):
-            with tempfile.TemporaryDirectory() as folder:
-                run = replace(recipe(method, "custom", 6), seed=seed, steps=100, out=f"{folder}/run", batch=Batch(8, 7))
-                run = replace(run, evaluation=Evaluation(every=run.steps))
-                fit(run, console=Console(quiet=True), own=own)
-                accuracies.append(evaluate_run(run.folder, own)["averaged"]["accuracy"])
+            config = replace(recipe(method, "custom", 6), seed=seed, steps=100, batch=Batch(8, 7))
+            config = replace(config, evaluation=Evaluation(every=config.steps))
+            run = fit(config, console=Console(quiet=True), components=components, save=False)
+            accuracies.append(run.metrics["averaged"]["accuracy"])
         error = np.std(accuracies, ddof=1) / len(accuracies) ** 0.5
         print(
             f"{method:12} {np.mean(accuracies):.1%} ± {error:.1%} (standard error over {len(accuracies)} draws)",

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 from torch.optim.swa_utils import update_bn
 
-from surelabel.data import load as datasets
+from surelabel.config.methods import find
+from surelabel.data.open import open_data
 from surelabel.data.source import Source
-from surelabel.inference.trained_run import load_network
+from surelabel.inference.trained_run import load
 from surelabel.training import evaluate
 from surelabel.training.run_folder import RAW, RunFolder
 
@@ -30,11 +31,11 @@ def main(folders: list[str]) -> None:
         if run.average.buffers != "average":
             print(f"{folder.path} holds no averaged statistics", file=sys.stderr)
             continue
-        data = datasets.load(run.data, run.data_dir)
+        data = open_data(run.data, run.data_dir)
         assert data.test is not None
         cells = []
         for how in ("copied", "averaged", "recomputed"):
-            network = load_network(folder)
+            network = load(folder.path).network
             if how == "copied":
                 raw = folder.weights(RAW)
                 statistics = {name: tensor for name, tensor in raw.items() if "running_" in name}
@@ -42,7 +43,7 @@ def main(folders: list[str]) -> None:
             if how == "recomputed":
                 update_bn(pool(data.train, run.seed), network)
                 network.eval()
-            evaluate.remember(network, data.train, folder.labelled(), BATCH)
+            find(run.method).before_evaluation(network, data.train, folder.labelled(), BATCH)
             found = evaluate.figures(network, data.test, evaluate.known(data.test), BATCH)
             cells.append(f"{found['accuracy']:.1%} / {found['ece']:.3f}")
         print(f"| {Path(folder.path).name} | {' | '.join(cells)} |", flush=True)

@@ -6,11 +6,13 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from surelabel.equations import Groups, ece_of_bins
+from surelabel.inference.trained_run import TrainedRun, load
 from surelabel.report.charts import draw_bars, draw_counts
 from surelabel.report.palette import LIGHT
 from surelabel.report.predictions import measure
-from surelabel.report.record import Recorded, read_recorded
+from surelabel.report.record import read_recorded
 from surelabel.report.svg import picture, styled
+from surelabel.training.run_folder import RunFolder
 from surelabel.utils.errors import UserError
 from surelabel.utils.files import atomic_write
 
@@ -31,9 +33,9 @@ def write_pair(before: Path, after: Path, out: Path) -> None:
     """Draw two runs on their whole test sets, one after the other, on white."""
     if out.suffix not in (".svg", ".png"):
         raise UserError(f"{out}: name an .svg or a .png file")
-    runs = [read_recorded(path) for path in (before, after)]
+    runs = [load(path) for path in (before, after)]
     first, second = (_bins(run) for run in runs)
-    figure = reliability_pair(first, second, (runs[0].run.method, runs[1].run.method))
+    figure = reliability_pair(first, second, (runs[0].config.method, runs[1].config.method))
     with atomic_write(out, "wb") as file:
         file.write(picture(figure, out.suffix[1:], background=LIGHT["page"]))
 
@@ -59,10 +61,10 @@ def reliability_pair(before: Groups, after: Groups, names: tuple[str, str]) -> F
     return figure
 
 
-def _bins(run: Recorded) -> Groups:
-    bins = measure(run).bins
+def _bins(run: TrainedRun) -> Groups:
+    bins = measure(run, read_recorded(RunFolder(run.path))).bins
     if bins is None:
-        raise UserError(f"{run.folder.path}: its data have no test set to draw")
+        raise UserError(f"{run.path}: its data have no test set to draw")
     return bins
 
 

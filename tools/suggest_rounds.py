@@ -20,13 +20,9 @@ from rich.console import Console
 from sklearn.datasets import load_digits
 
 from surelabel.config.run import Average, Batch, Evaluation, Network, RunConfig
-from surelabel.data import load as datasets
 from surelabel.equations import entropy
-from surelabel.inference.suggest import suggestions, unlabelled
-from surelabel.inference.trained_run import evaluate_run, load_network
+from surelabel.inference.trained_run import TrainedRun, fit
 from surelabel.training import build_data
-from surelabel.training.evaluate import predict
-from surelabel.training.fit import fit
 from surelabel.training.run_folder import RunFolder
 from surelabel.utils.rng import generator
 
@@ -67,30 +63,28 @@ def digits_run(place: Path, method: str, labels: int, steps: int, seed: int) -> 
     )  # fmt: skip
 
 
-def one_round(run: RunConfig, more: int) -> dict[str, float]:
+def one_round(config: RunConfig, more: int) -> dict[str, float]:
     """The test accuracy before, and after as many more labels chosen in each way."""
-    folder = fit(run, console=Console(quiet=True))
-    data = datasets.load(run.data)
-    pool = unlabelled(data.train, folder.labelled())
-    uncertainty = entropy(predict(load_network(folder), data.train, pool, 500).probs)
+    run = fit(config, console=Console(quiet=True))
+    pool, uncertainty = run.unlabelled, entropy(run.pool_prediction.probs)
     chosen = {
-        "suggested": np.array([one.index for one in suggestions(folder.path, more)]),
-        "random": generator(run.seed, "random labels").choice(pool, more, replace=False),
+        "suggested": np.array([one.index for one in run.suggest(more)]),
+        "random": generator(config.seed, "random labels").choice(pool, more, replace=False),
         "entropy": pool[torch.topk(uncertainty, more).indices.numpy()],
     }
-    return {"before": accuracy(folder)} | {how: accuracy(again(run, folder, more, how)) for how, more in chosen.items()}
+    return {"before": accuracy(run)} | {how: accuracy(again(run, more, how)) for how, more in chosen.items()}
 
 
-def again(run: RunConfig, first: RunFolder, more: NDArray[np.int64], how: str) -> RunFolder:
+def again(first: TrainedRun, more: NDArray[np.int64], how: str) -> TrainedRun:
     """A run like the first with these labels as well."""
-    data = datasets.load(run.data)
-    labels = RunFolder(f"{run.out}-{how}-labels")
-    labels.create(run, build_data.task_of(data), build_data.fingerprint(data), np.concatenate([first.labelled(), more]))
-    return fit(replace(run, out=f"{run.out}-{how}"), console=Console(quiet=True), labels_of=labels.path)
+    config, data = first.config, first.data
+    labels = RunFolder(f"{config.out}-{how}-labels")
+    labels.create(config, first.task, build_data.fingerprint(data), np.concatenate([first.labelled, more]))
+    return fit(replace(config, out=f"{config.out}-{how}"), console=Console(quiet=True), labels_of=labels.path)
 
 
-def accuracy(folder: RunFolder) -> float:
-    return float(evaluate_run(folder.path)["averaged"]["accuracy"])
+def accuracy(run: TrainedRun) -> float:
+    return float(run.metrics["averaged"]["accuracy"])
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from surelabel.cli.main import main
 from surelabel.config.run import RunConfig
 from surelabel.data.source import DataSet
 from surelabel.inference.cross_validation import Estimate
+from surelabel.inference.trained_run import TrainedRun
 from surelabel.training.run_folder import RunFolder
 from tests.conftest import digits
 
@@ -56,7 +57,7 @@ def rows(path):
 def test_every_unlabelled_picture_is_predicted(run, place):
     found = rows(run / "predictions.csv")
     assert len(found) == 90
-    assert set(found[0]) == {"sample", "class", "confidence", "entropy", "deviation"}
+    assert set(found[0]) == {"sample", "class", "confidence", "entropy", "confidence_std"}
     labelled = {row["path"] for row in rows(place / "labels.csv")}
     assert not labelled & {row["sample"].removeprefix("'") for row in found}
     assert sum(row["sample"].startswith("größe ") for row in found) == 45
@@ -131,12 +132,9 @@ def test_a_class_with_one_label_is_named(place, tmp_path, capsys):
 
 
 def test_a_test_picture_that_was_learnt_from_is_told_of(digits_data):
-    class Folder:
-        def labelled(self):
-            return np.array([3, 4])
-
-    data = DataSet("d", digits_data.train, digits_data.train, (0.0,), (1.0,))
-    (note,) = write_fit_outputs.data_warnings(data, Folder())
+    run = TrainedRun(None)
+    run.data, run.labelled = DataSet("d", digits_data.train, digits_data.train), np.array([3, 4])
+    (note,) = write_fit_outputs.data_warnings(run)
     assert "test pictures are nearly the same as labelled ones" in note
 
 

@@ -7,9 +7,7 @@ from surelabel.cli.main import COMMANDS, main
 from surelabel.config.settings import keys
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["fit", "--help"], ["recipes"], ["--version"], ["fit", "--print_config"]]
-)
+@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["recipes"], ["--version"]])
 def test_help_does_not_import_torch(arguments):
     program = "import sys; from surelabel.cli.main import main; "
     program += f"code = main({arguments!r}); print('torch' in sys.modules, code)"
@@ -22,7 +20,6 @@ def test_help_of_fit_begins_with_how_to_begin_and_names_every_setting_as_it_is_w
     said = capsys.readouterr().out
     assert said.startswith("usage: surelabel fit [DATA] [--OPTION VALUE ...]")
     assert [key for key, _ in keys() if f"--{key.replace('_', '-')} " not in said] == []
-    assert "(default: 800)" in said  # of the crystals' recipe
     assert "SUPPRESS" not in said
     assert "%(default)s" not in said
 
@@ -43,7 +40,7 @@ def test_help_names_every_command(capsys):
         (["evaluate", "nowhere", "phc"], "nowhere is not a run folder"),
         (["evaluate", "nowhere", "phc", "--bound"], "--bound is of the run's own test set: leave DATA out"),
         (["evaluate", "nowhere", "--data-dir", "x"], "--data-dir is of the DATA to evaluate on"),
-        (["fit", "phc", "--out", f"{__file__}/run"], "test_main.py/run: Not a directory. Choose another --out"),
+        (["fit", "phc", "--out", f"{__file__}/run"], "test_main.py/run: Not a directory. Choose another folder"),
         (["predict", "nowhere", "phc", "-o", "x.csv"], "nowhere is not a run folder"),
         (["predict", "nowhere", "phc", "-o", "x.csv", "--calibrate", "test:9"], "nowhere is not a run folder"),
         (["suggest", "nowhere"], "nowhere is not a run folder"),

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from surelabel.cli.main import main
-from surelabel.data import load as datasets
 from surelabel.data.label_list import read_listed
+from surelabel.data.open import open_data
 from surelabel.training import build, build_data
-from surelabel.training.fit import fit
 from surelabel.utils.errors import UserError
 from tests.data.images.test_folder import picture
 from tests.data.images.test_folder import write as write_folder
 from tests.data.shards.test_index import write as write_shards
 from tests.data.shards.test_source import encoded
+from tests.helpers.runs import fit_folder
 
 FILES = [f"train/{kind}/{kind}_{number}.png" for kind in ("cat", "dog") for number in range(12)]
 TEST = [f"test/{kind}/{kind}_{number}.png" for kind in ("cat", "dog") for number in range(100, 104)]
@@ -34,7 +34,7 @@ def listed(place, *lines):
 
 def chosen(tiny, data, path):
     run = replace(tiny, data=str(data), labels=str(path))
-    source = datasets.load(run.data)
+    source = open_data(run.data)
     return build_data.build_split(run, source), source
 
 
@@ -100,7 +100,7 @@ def test_a_run_by_a_list_is_named_after_it_and_can_be_gone_on_with(tiny, folder,
     monkeypatch.chdir(tmp_path)
     listed(tmp_path, *(f"{kind}_{number}.png" for kind in ("cat", "dog") for number in range(6)))
     run = replace(tiny, data="pets", labels="tenth.txt", steps=2, out=None)
-    made = fit(run)
+    made = fit_folder(run)
     assert made.path.name == "fixmatch-pets-tenth-seed0"
     assert len(made.labelled()) == 12
     assert build.resolve(run).labels == str(tmp_path / "tenth.txt")

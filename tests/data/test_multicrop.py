@@ -27,7 +27,7 @@ def test_every_class_has_as_many_support_images_however_few_labels_it_has(loader
     for step in range(5):
         batch = loader(step)
         assert Counter(batch.labels.tolist()) == dict.fromkeys(range(10), 2 * 5)
-        assert (len(batch.support), batch.support_images, batch.images) == (100, 50, 56)
+        assert (len(batch.support), batch.support_images, batch.n_samples) == (100, 50, 56)
 
 
 def test_the_support_is_labelled_images_with_their_own_classes(loader):

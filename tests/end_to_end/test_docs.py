@@ -9,34 +9,34 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from rich.console import Console
 
 from surelabel.cli.fit import split
+from surelabel.cli.main import main
+from surelabel.config.methods import METHODS
 from surelabel.config.recipes import recipe
 from surelabel.config.run import Batch, Network
-from surelabel.methods import METHODS
-from surelabel.training import build, build_data
-from surelabel.training.fit import fit
+from surelabel.inference.trained_run import load
 from surelabel.utils.errors import UserError
+from tests.helpers.runs import fit_folder
 
 ROOT = Path(__file__).parents[2]
 MAP = (ROOT / "docs" / "paper-map.md").read_text()
 
 
-def test_the_method_of_the_guide_works_as_it_stands(tiny, digits_data, monkeypatch):
+def test_a_method_is_added_by_one_file_and_one_line(tiny, tmp_path, monkeypatch, digits_file, capsys):
+    """The guide's file, as it stands, with its line in the registry: trained, resumed, and with a teacher."""
     code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "add-a-method.md").read_text(), re.DOTALL)[1]
-    made = {"__name__": "rising"}
-    exec(compile(code, "add-a-method.md", "exec", dont_inherit=True), made)
-    monkeypatch.setitem(METHODS, "rising", made["rising"])
-    run = build.resolve(replace(tiny, method="rising"))
-    method = build.build_method(run)
-    state = build.build_state(run, build.build_network(run, build_data.task_of(digits_data)), method)
-    loader = build.build_loader(run, digits_data, build_data.build_split(run, digits_data))
-    losses, after = method.loss(state.network, state.network, loader(0), state.selection, 0)
-    assert torch.isfinite(losses.total)
-    assert after["mean"] > 0
-    assert method.select == made["rising"].select
+    (tmp_path / "rising_method.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(METHODS, "rising", "rising_method:rising")
+    for method in ("rising", "rising+ema"):
+        out = str(tmp_path / method)
+        settings = ["--method", method, "--labels", "40", "--steps", "3", "--threads", "1", "--out", out]
+        assert main(["fit", "--data", str(digits_file), *settings]) == 0
+        assert load(out).metrics["samples"] > 0
+    assert main(["fit", "--method", "rising", "--selection.threshold", "0.5"]) == 2
+    assert "--selection.threshold has no effect" in capsys.readouterr().err
 
 
 def test_the_network_and_views_of_the_guide_work_as_they_stand(tmp_path, monkeypatch):
@@ -48,7 +48,8 @@ def test_the_network_and_views_of_the_guide_work_as_they_stand(tmp_path, monkeyp
     made |= {"test_signals": signals[:9], "test_labels": np.arange(9) % 2, "new_signals": signals[:5]}
     exec(compile(code.replace("steps=40", "steps=2"), "own-modules.md", "exec", dont_inherit=True), made)
     assert (tmp_path / "runs" / "signals" / "result.json").exists()
-    torch.testing.assert_close(made["probabilities"].sum(dim=1), torch.ones(5))
+    np.testing.assert_allclose(made["predictions"].probs.sum(axis=1), 1, rtol=1e-6)
+    np.testing.assert_array_equal(made["again"].predict(signals[:5]).probs, made["predictions"].probs)
 
 
 @pytest.mark.parametrize("page", ["suggest.md", "calibration.md"])
@@ -56,7 +57,7 @@ def test_what_the_guides_do_with_a_run_works_as_it_stands(page, tmp_path, monkey
     pytest.importorskip("mapie")
     monkeypatch.chdir(tmp_path)
     small = replace(recipe("uda", "phc", "10%"), steps=2, batch=Batch(4, 1), network=Network("wrn-10-1"), threads=1)
-    fit(small, console=Console(quiet=True))  # in the folder that it has by itself, which the guide names
+    fit_folder(small, console=Console(quiet=True))  # in the folder that it has by itself, which the guide names
     code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)[1]
     exec(compile(code, page, "exec", dont_inherit=True), {})
     assert capsys.readouterr().out
@@ -183,7 +184,7 @@ def parsed_only(monkeypatch):
 
 def whole(words):
     """Whether `fit` can read all its options without files that only a reader has."""
-    from surelabel.config.recipes import NAMED_DATA
+    from surelabel.config.benchmarks import NAMED_DATA
 
     given = split(words) if not words or words[0].startswith("--") else {"from": ""}
     return given.get("data", "phc") in NAMED_DATA and not {"from", "resume", "config"} & given.keys()
@@ -239,6 +240,7 @@ def test_the_section_of_the_report_guide_works_as_it_stands(monkeypatch):
     codes = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "report.md").read_text(), re.DOTALL)
     asked = []
     monkeypatch.setattr("surelabel.report.write_report", lambda *given, **named: asked.append((given, named)))
+    monkeypatch.setattr("surelabel.inference.trained_run.load", lambda folder: folder)
     exec(compile("\n".join(codes), "report.md", "exec", dont_inherit=True), {})
     (section,) = asked[1][1]["sections"]
     assert isinstance(section, Section)

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from surelabel.config.run import Teacher
 from surelabel.config.settings import to_yaml
-from surelabel.training.fit import fit
+from tests.helpers.runs import fit_folder
 
 CASES = 20
 FILES = ("weights.safetensors", "weights-raw.safetensors", "metrics.jsonl", "result.json")
@@ -84,14 +84,14 @@ def whole_run(tiny, tmp_path, method, steps):
     run = replace(run, evaluation=replace(run.evaluation, every=5, samples=20), out=str(tmp_path / "whole"))
     config = tmp_path / "run.yaml"
     config.write_text(to_yaml(replace(run, out=None)))
-    fit(run, console=Console(quiet=True))
+    fit_folder(run, console=Console(quiet=True))
     return run, config
 
 
 def ends_alike(run, folder):
     """Go on with the run in this folder: does it end as the one that nobody killed?"""
     begun = (folder / "config.yaml").exists()
-    fit(replace(run, out=str(folder)), resume=begun, console=Console(quiet=True))
+    fit_folder(replace(run, out=str(folder)), resume=begun, console=Console(quiet=True))
     assert not list(folder.glob(".checkpoint*"))
     return all((Path(run.out) / name).read_bytes() == (folder / name).read_bytes() for name in FILES)
 

@@ -12,7 +12,7 @@ from sklearn.datasets import load_wine
 
 from surelabel.cli.fit import read_options
 from surelabel.cli.main import main
-from surelabel.inference.predict import predict_to_csv
+from surelabel.inference.trained_run import load
 from surelabel.utils.errors import UserError
 
 
@@ -80,7 +80,7 @@ def test_a_new_table_in_another_form_and_order_gets_the_same_predictions(folder,
             lines.append(list(csv.DictReader(file)))
     assert lines[0] == lines[1]
     assert len(lines[0]) == 178
-    assert set(lines[0][0]) == {"sample", "class", "confidence", "entropy", "deviation"}
+    assert set(lines[0][0]) == {"sample", "class", "confidence", "entropy", "confidence_std"}
     assert "not used, as the network was trained without: 'remark'" in capsys.readouterr().out
 
 
@@ -102,7 +102,7 @@ def test_a_damaged_encoding_is_told(folder, wine, tmp_path):
     shutil.copytree(folder, copy)
     (copy / "table.json").write_text('{"columns": [{"kind": "magic"}]}')
     with pytest.raises(UserError, match=r"table\.json is damaged"):
-        predict_to_csv(copy, str(wine[0]), None, tmp_path / "out.csv")
+        load(copy).predict(str(wine[0])).save(tmp_path / "out.csv")
 
 
 def test_the_recipe_of_a_table_is_chosen_by_its_name_and_uses_all_labels():

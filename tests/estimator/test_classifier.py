@@ -23,7 +23,7 @@ from sklearn.utils.estimator_checks import check_classifiers_classes, check_esti
 import surelabel
 from surelabel import SureLabelClassifier
 from surelabel.estimator.inputs import ImageInput, TableInput
-from surelabel.inference.trained_run import evaluate_run
+from surelabel.inference.trained_run import load
 from surelabel.training import build
 from surelabel.utils.errors import UserError
 
@@ -268,7 +268,7 @@ def test_a_category_whose_names_are_numbers_is_one():
 def test_an_out_that_cannot_be_written_is_told_in_pythons_words(tmp_path):
     (tmp_path / "file").touch()
     for out in (tmp_path / "file" / "run", tmp_path / ("x" * 300)):
-        with pytest.raises(ValueError, match=r"^cannot write .*Choose another out$"):
+        with pytest.raises(ValueError, match=r"^cannot write .*Choose another folder$"):
             SureLabelClassifier(steps=2, out=out).fit(np.arange(12.0).reshape(6, 2), [0, 1] * 3)
 
 
@@ -293,7 +293,7 @@ def test_images_in_other_numbers_are_rounded_and_cut_to_the_range_that_was_seen(
 
 def test_a_table_is_learnt_on_one_thread_and_images_on_torchs(monkeypatch):
     monkeypatch.setattr("torch.get_num_threads", lambda: 3)
-    assert [build.resolve(SureLabelClassifier()._run(shape)).threads for shape in ((5,), (1, 32, 32))] == [1, 3]
+    assert [build.resolve(SureLabelClassifier()._config(shape)).threads for shape in ((5,), (1, 32, 32))] == [1, 3]
 
 
 def test_an_encoder_is_refused_before_training():
@@ -400,7 +400,7 @@ def test_a_run_folder_can_be_kept_and_progress_shown(iris, tmp_path, capsys):
     assert (tmp_path / "run" / "weights.safetensors").exists()
     assert "bam-uda on X: 30 labels, 150 samples in the pool" in capsys.readouterr().out
     with pytest.raises(surelabel.utils.errors.UserError, match="given in Python"):
-        evaluate_run(tmp_path / "run")
+        load(tmp_path / "run").evaluate()
     with pytest.raises(ValueError, match=r"^out='.*run' exists already: choose another folder, or remove it$"):
         SureLabelClassifier(steps=2, out=tmp_path / "run").fit(X, some)
 
@@ -410,13 +410,3 @@ def test_importing_the_package_imports_neither_torch_nor_scikit_learn():
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError, match="no attribute 'Classifier'"):
         _ = surelabel.Classifier
-
-
-def test_without_scikit_learn_the_extra_is_named():
-    code = (
-        "import sys; sys.modules['sklearn'] = sys.modules['sklearn.base'] = None\n"
-        "from surelabel.utils.errors import UserError\n"
-        "try:\n    from surelabel import SureLabelClassifier\nexcept UserError as error:\n    print(error)"
-    )
-    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert "pip install 'surelabel[estimator]'" in said

@@ -17,9 +17,9 @@ from surelabel.inference.calibration import (
     check_enough,
     check_meaningful,
     cross_fitted,
-    figures,
     fit_calibration,
     labels_needed,
+    metrics_of,
 )
 from surelabel.utils.errors import UserError
 
@@ -115,7 +115,7 @@ def test_cross_fitting_does_not_flatter_a_temperature_that_means_nothing():
         probs, _ = samples(20, 200 + seed)
         noise = torch.from_numpy(np.random.default_rng(seed).permutation(20) % 6)
         own = fit_calibration(probs, noise, 0.8)
-        same = figures(probs, own.probs(probs), own.sets(probs), noise, NAMES)
+        same = metrics_of(probs, own.probs(probs), own.sets(probs), noise, NAMES)
         crossed = cross_fitted(probs, noise, 0.8, NAMES)
         gains.append((same.nll_after, crossed.nll_after))
     same_nll, crossed_nll = np.mean(gains, axis=0)
@@ -127,7 +127,7 @@ def test_the_figures_by_class_are_those_of_a_plain_loop():
     labels[labels == 5] = 0
     fitted = fit_calibration(probs, labels, 0.8)
     sets = fitted.sets(probs)
-    found = figures(probs, fitted.probs(probs), sets, labels, NAMES)
+    found = metrics_of(probs, fitted.probs(probs), sets, labels, NAMES)
     for number, row in enumerate(found.classes):
         mine = [place for place in range(80) if labels[place] == number]
         assert (row.name, row.count) == (str(number), len(mine))
@@ -183,7 +183,7 @@ def test_a_coverage_that_means_nothing_is_refused(coverage):
 
 
 def test_too_few_labels_are_told_what_they_can_do():
-    with pytest.raises(UserError, match=r"--coverage 0\.8"):
+    with pytest.raises(UserError, match=r"a coverage of 0\.8"):
         check_enough(10, 0.9)
 
 

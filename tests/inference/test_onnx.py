@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 import torch
 
+from surelabel.config.methods import find
 from surelabel.config.run import Head
 from surelabel.inference import onnx as export
-from surelabel.inference.onnx import Exported, export_onnx
-from surelabel.inference.trained_run import load_network
+from surelabel.inference.onnx import Exported
+from surelabel.inference.trained_run import TrainedRun, load
 from surelabel.training import build, build_data, evaluate
-from surelabel.training.fit import fit
 from surelabel.utils.errors import UserError
 from surelabel.utils.rng import generator
 from tests.conftest import tiny_run
+from tests.helpers.runs import fit_folder
 
 onnx = pytest.importorskip("onnx", reason="the extra `export` is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra `export` is not installed")
@@ -32,8 +33,8 @@ def runs(digits_file, tmp_path_factory):
     def get(method):
         if method not in made:
             place = tmp_path_factory.mktemp(method)
-            folder = fit(replace(tiny_run(digits_file, place / "run"), method=method, steps=2))
-            made[method] = folder, place / "model.onnx", export_onnx(folder.path, place / "model.onnx")
+            folder = fit_folder(replace(tiny_run(digits_file, place / "run"), method=method, steps=2))
+            made[method] = folder, place / "model.onnx", load(folder.path).export(place / "model.onnx")
         return made[method]
 
     return get
@@ -46,7 +47,7 @@ def session(file):
 @pytest.mark.parametrize("method", METHODS)
 def test_the_file_gives_what_torch_gives_for_any_batch(runs, digits_data, method):
     folder, file, difference = runs(method)
-    module = Exported(load_network(folder)).eval()
+    module = Exported(load(folder.path).network).eval()
     assert difference <= 1e-5
     for first, count in ((0, 1), (3, 7), (0, 200)):
         images = digits_data.test.samples(np.arange(first, first + count))
@@ -62,7 +63,7 @@ def test_the_file_gives_what_torch_gives_for_any_batch(runs, digits_data, method
 def test_without_a_bayesian_last_layer_the_file_gives_what_predict_gives(runs, digits_data, method):
     folder, file, _ = runs(method)
     index = np.arange(100)
-    expected = evaluate.predict(load_network(folder), digits_data.test, index, 30)
+    expected = evaluate.predict(load(folder.path).network, digits_data.test, index, 30)
     (probs,) = session(file).run(None, {"images": digits_data.test.samples(index)})
     assert expected.std is None
     np.testing.assert_allclose(probs, expected.probs.numpy(), rtol=0, atol=1e-5)
@@ -71,7 +72,7 @@ def test_without_a_bayesian_last_layer_the_file_gives_what_predict_gives(runs, d
 def test_of_bam_paws_as_of_paws_the_means_of_the_last_layer_are_used(tiny, digits_data):
     run = build.resolve(replace(tiny, method="bam-paws", precision="64"))
     network = build.build_network(run, build_data.task_of(digits_data))
-    evaluate.update_support(network, digits_data.train, np.arange(40), 40)
+    find("paws").before_evaluation(network, digits_data.train, np.arange(40), 40)
     expected = evaluate.predict(network, digits_data.test, np.arange(30), 30).probs
     with torch.no_grad():
         (probs,) = Exported(network.float()).eval()(torch.from_numpy(digits_data.test.samples(np.arange(30))))
@@ -80,7 +81,7 @@ def test_of_bam_paws_as_of_paws_the_means_of_the_last_layer_are_used(tiny, digit
 
 def test_a_bayesian_head_gives_each_image_what_predict_gives_it_as_the_only_one(runs, digits_data):
     folder, file, _ = runs("bam-uda")
-    network = load_network(folder)
+    network = load(folder.path).network
     probs, deviation = session(file).run(None, {"images": digits_data.test.samples(np.arange(20))})
     for number in range(20):
         alone = evaluate.predict(network, digits_data.test, np.array([number]), 1)
@@ -124,7 +125,7 @@ def test_exporting_says_nothing_and_the_file_names_nothing_of_this_machine(runs,
     folder, _, _ = runs("uda")
     capfd.readouterr()
     with caplog.at_level(logging.WARNING):
-        export_onnx(folder.path, tmp_path / "again.onnx")
+        load(folder.path).export(tmp_path / "again.onnx")
     said = capfd.readouterr()
     assert (said.out, said.err, caplog.text) == ("", "", "")
     content = (tmp_path / "again.onnx").read_bytes()
@@ -139,14 +140,14 @@ def test_a_file_that_differs_from_torch_is_not_written(runs, tmp_path, monkeypat
     noise.raw_data = np.full((1, 50, 10), 9.0, dtype=np.float32).tobytes()
     monkeypatch.setattr(export, "_traced", lambda module, samples, outputs: model)
     with pytest.raises(UserError, match=r"would differ from torch by .* not written"):
-        export_onnx(folder.path, tmp_path / "wrong.onnx")
+        load(folder.path).export(tmp_path / "wrong.onnx")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_missing_package_is_told_by_its_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(UserError, match=r"needs the package onnxruntime: pip install 'surelabel\[export\]'"):
-        export_onnx(tmp_path, tmp_path / "model.onnx")
+        TrainedRun(None).export(tmp_path / "model.onnx")
 
 
 @pytest.mark.parametrize("method", ["uda", "bam-uda"])
@@ -161,7 +162,7 @@ def test_the_example_of_the_guide_runs_and_needs_nothing_else(runs, digits_data,
     capsys.readouterr()
     exec(code, {})
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    expected = evaluate.predict(load_network(folder), digits_data.test, np.arange(3), 3)
+    expected = evaluate.predict(load(folder.path).network, digits_data.test, np.arange(3), 3)
     assert [line[0] for line in lines] == ["0", "1", "2"]
     assert [len(line) for line in lines] == [4 if method == "bam-uda" else 3] * 3
     if method == "uda":

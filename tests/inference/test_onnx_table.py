@@ -12,12 +12,11 @@ import torch
 
 from surelabel.data.tables import source as table
 from surelabel.data.tables.encoding import learn
-from surelabel.inference.onnx import export_onnx
 from surelabel.inference.onnx_table import CATEGORIES, NUMBERS, OfColumns
-from surelabel.inference.trained_run import load_network
+from surelabel.inference.trained_run import load
 from surelabel.training import evaluate
-from surelabel.training.fit import fit
 from tests.conftest import tiny_run
+from tests.helpers.runs import fit_folder
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra `export` is not installed")
 
@@ -55,8 +54,8 @@ def exported(request, tmp_path_factory):
     )  # fmt: skip
     if "floor" not in request.param:
         run = replace(run, table=replace(run.table, categorical=""))
-    folder = fit(run)
-    export_onnx(folder.path, place / "model.onnx")
+    folder = fit_folder(run)
+    load(folder.path).export(place / "model.onnx")
     return folder, place, write(place / "new.csv", 1, request.param)
 
 
@@ -70,7 +69,7 @@ def test_raw_values_give_what_predict_gives_for_the_file(exported, monkeypatch, 
     ran: dict = {}
     exec(code, ran)
     source = table.load_unlabelled(new, folder.table_encoding(), folder.task().classes)
-    expected = evaluate.predict(load_network(folder), source, np.arange(len(source)), 50).probs.numpy()
+    expected = evaluate.predict(load(folder.path).network, source, np.arange(len(source)), 50).probs.numpy()
     np.testing.assert_allclose(ran["probabilities"], expected, rtol=0, atol=1e-5)
     assert capsys.readouterr().out.strip() == str([["0", "1"][best] for best in expected.argmax(1)])
 

@@ -10,21 +10,20 @@ from surelabel.data.arrays.source import ArraySource
 from surelabel.inference.suggest import (
     backbone_features,
     suggest_to_csv,
-    suggestions,
     uncertain_and_diverse,
     unlabelled,
 )
-from surelabel.inference.trained_run import load_network
+from surelabel.inference.trained_run import load
 from surelabel.training import evaluate
-from surelabel.training.fit import fit
 from surelabel.utils.errors import UserError
 from surelabel.utils.rng import generator
 from tests.conftest import tiny_run
+from tests.helpers.runs import fit_folder
 
 
 @pytest.fixture(scope="module")
 def folder(digits_file, tmp_path_factory):
-    return fit(replace(tiny_run(digits_file, tmp_path_factory.mktemp("suggest") / "run"), method="bam-uda"))
+    return fit_folder(replace(tiny_run(digits_file, tmp_path_factory.mktemp("suggest") / "run"), method="bam-uda"))
 
 
 def pool(count, seed=0, width=5):
@@ -98,13 +97,13 @@ def test_only_samples_without_a_known_class_are_suggested_and_where_all_are_know
 
 
 def test_the_suggestions_of_a_run_say_what_it_predicts_and_are_the_same_each_time(folder, digits_data):
-    found = suggestions(folder.path, 20)
-    assert found == suggestions(folder.path, 20)
+    found = load(folder.path).suggest(20)
+    assert found == load(folder.path).suggest(20)
     index = np.array([one.index for one in found])
     assert len(set(index.tolist())) == 20
     assert not set(index.tolist()) & set(folder.labelled().tolist())
     assert [one.rank for one in found] == list(range(1, 21))
-    network = load_network(folder)
+    network = load(folder.path).network
     pool = unlabelled(digits_data.train, folder.labelled())
     prediction = evaluate.predict(network, digits_data.train, pool, folder.config.evaluation.batch)
     for one in found:
@@ -113,22 +112,24 @@ def test_the_suggestions_of_a_run_say_what_it_predicts_and_are_the_same_each_tim
         assert one.predicted == digits_data.classes[int(probs.argmax())]
         assert one.confidence == pytest.approx(float(probs.max()))
         assert one.entropy == pytest.approx(float(-(probs * probs.log()).sum()), rel=1e-5)
-        assert one.deviation == pytest.approx(float(prediction.std[place, probs.argmax()]))
+        assert one.confidence_std == pytest.approx(float(prediction.std[place, probs.argmax()]))
 
 
 def test_features_do_not_depend_on_the_batch(folder, digits_data):
-    network, index = load_network(folder), np.arange(50)
+    network, index = load(folder.path).network, np.arange(50)
     small, large = (backbone_features(network, digits_data.train, index, batch) for batch in (7, 50))
     torch.testing.assert_close(small, large)
 
 
 def test_the_csv_has_a_line_a_suggestion(folder, tmp_path):
-    found = suggest_to_csv(folder.path, 7, tmp_path / "suggest.csv")
+    found = suggest_to_csv(load(folder.path), 7, tmp_path / "suggest.csv")
     with (tmp_path / "suggest.csv").open() as file:
         lines = list(csv.DictReader(file))
-    assert list(lines[0]) == ["rank", "sample", "label", "predicted", "confidence", "entropy", "deviation"]
+    assert list(lines[0]) == ["rank", "sample", "label", "predicted", "confidence", "entropy", "confidence_std"]
     assert [int(line["sample"]) for line in lines] == [one.index for one in found]
-    assert [float(line["deviation"]) for line in lines] == pytest.approx([one.deviation for one in found], abs=1e-6)
+    assert [float(line["confidence_std"]) for line in lines] == pytest.approx(
+        [one.confidence_std for one in found], abs=1e-6
+    )
 
 
 def test_files_are_named_and_a_point_head_has_no_deviation(tiny, tmp_path, digits_data):
@@ -137,15 +138,15 @@ def test_files_are_named_and_a_point_head_has_no_deviation(tiny, tmp_path, digit
         path = tmp_path / "pictures" / ("unlabelled" if number >= 40 else str(label)) / f"={number}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(digits_data.train.samples(np.array([number]))[0, 0]).save(path)
-    folder = fit(replace(tiny, data=str(tmp_path / "pictures"), labels=20, steps=4))
-    found = suggest_to_csv(folder.path, 5, tmp_path / "out.csv")
-    assert all(one.sample.startswith("unlabelled/=") and one.deviation is None for one in found)
+    folder = fit_folder(replace(tiny, data=str(tmp_path / "pictures"), labels=20, steps=4))
+    found = suggest_to_csv(load(folder.path), 5, tmp_path / "out.csv")
+    assert all(one.sample.startswith("unlabelled/=") and one.confidence_std is None for one in found)
     with (tmp_path / "out.csv").open() as file:
         lines = list(csv.DictReader(file))
     assert [line["sample"] for line in lines] == [one.sample for one in found]
-    assert "deviation" not in lines[0]
+    assert "confidence_std" not in lines[0]
 
 
 def test_no_suggestion_at_all_is_refused(folder):
     with pytest.raises(UserError, match="at least one"):
-        suggestions(folder.path, 0)
+        load(folder.path).suggest(0)

@@ -4,53 +4,53 @@ from dataclasses import replace
 import pytest
 import torch
 
-from surelabel.inference.trained_run import evaluate_run, load_network
+from surelabel.inference.trained_run import load
 from surelabel.training import build
 from surelabel.training.build import start_from
-from surelabel.training.fit import fit
 from surelabel.training.run_folder import RunFolder
 from surelabel.utils.errors import UserError
+from tests.helpers.runs import fit_folder
 
 
 @pytest.mark.parametrize("method", ["fixmatch", "bam-uda+ema", "paws", "bam-paws+swa"])
 def test_evaluating_again_gives_the_figures_of_the_run(tiny, method):
-    folder = fit(replace(tiny, method=method))
+    folder = fit_folder(replace(tiny, method=method))
     stored = json.loads((folder.path / "result.json").read_text())
-    again = evaluate_run(folder.path)
+    again = load(folder.path).metrics
     assert again["averaged"] == pytest.approx(stored["averaged"], abs=1e-6)
     assert again["raw"] == pytest.approx(stored["raw"], abs=1e-6)
 
 
 def test_damage_is_named(tiny):
-    folder = fit(tiny)
+    folder = fit_folder(tiny)
     weights = folder.path / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(UserError, match=r"weights\.safetensors is damaged"):
-        evaluate_run(folder.path)
+        load(folder.path).evaluate()
     for name, read in (("task.json", RunFolder.task), ("split.json", RunFolder.labelled)):
         (folder.path / name).write_text("{}")
         with pytest.raises(UserError, match=rf"{name} is damaged"):
             read(folder)
     with pytest.raises(UserError, match="not a run folder"):
-        evaluate_run(folder.path.parent)
+        load(folder.path.parent).evaluate()
 
 
 def test_a_run_can_start_from_the_backbone_of_another(tiny, tmp_path):
-    first = fit(replace(tiny, method="paws"))
+    first = fit_folder(replace(tiny, method="paws"))
     later = replace(tiny, method="supervised", init=str(first.path), out=str(tmp_path / "later"), steps=1)
     network = build.build_network(later, first.task())
     start_from(network, first.path)
     stored = {name: tensor for name, tensor in first.weights().items() if name.startswith("backbone.")}
     assert stored
     assert all(torch.equal(tensor, network.state_dict()[name]) for name, tensor in stored.items())
-    assert fit(later).path.exists()
+    assert fit_folder(later).path.exists()
     with pytest.raises(UserError, match="network is another one"):
-        fit(replace(later, network=replace(later.network, name="wrn-16-1"), out=str(tmp_path / "other")))
+        fit_folder(replace(later, network=replace(later.network, name="wrn-16-1"), out=str(tmp_path / "other")))
     assert not (tmp_path / "other").exists()
 
 
 def test_a_network_from_a_larger_machine_takes_no_more_threads_than_there_are_cores(tiny, monkeypatch):
-    folder = fit(replace(tiny, threads=2, steps=1))
+    folder = fit_folder(replace(tiny, threads=2, steps=1))
     monkeypatch.setattr("surelabel.utils.cpu.available_cores", lambda: 1)
-    load_network(folder)
+    assert not load(folder.path).network.training
     assert torch.get_num_threads() == 1

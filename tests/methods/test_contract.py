@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from surelabel.config.run import METHODS, TEACHERS, Optimizer
+from surelabel.config.methods import METHODS, TEACHERS
+from surelabel.config.run import Optimizer
 from surelabel.data.batch import Crops
 from surelabel.training import build, build_data
 from surelabel.training.loop import training_step

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from surelabel.config.run import METHODS, TEACHERS, Network, Views
+from surelabel.config.methods import METHODS, TEACHERS
+from surelabel.config.run import Network, Views
 from surelabel.data.tables.encoding import learn
 from surelabel.data.tables.source import TableSource, table_data
 from surelabel.training import build, build_data

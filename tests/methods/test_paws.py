@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from surelabel.config.methods import find
 from surelabel.config.run import Network as Settings
 from surelabel.config.run import Paws as PawsSettings
 from surelabel.config.run import RunConfig
 from surelabel.data.batch import Crops, Task
-from surelabel.methods import METHODS
 from surelabel.methods.kl_term import PriorLoss
 from surelabel.methods.targets import Sharpen
 from surelabel.training import build
@@ -100,23 +100,23 @@ def test_the_loss_is_that_of_a_plain_loop(batch, own, prediction_head):
         with torch.no_grad():
             for parameter in teacher.parameters():
                 parameter.add_(0.02 * torch.randn_like(parameter))
-    method = replace(METHODS["paws"], own=own)
+    method = replace(find("paws"), self_teaching=own)
     losses, state = method.loss(network, teacher, batch, method.init(), 0)
     unlabelled, me_max = by_hand(network, teacher, batch, method)
-    assert losses.unlabelled.item() == pytest.approx(unlabelled, abs=1e-9)
-    assert losses.me_max.item() == pytest.approx(me_max, abs=1e-9)
+    assert losses.parts["unlabelled"].item() == pytest.approx(unlabelled, abs=1e-9)
+    assert losses.parts["me_max"].item() == pytest.approx(me_max, abs=1e-9)
     assert losses.total.item() == pytest.approx(unlabelled + me_max, abs=1e-9)
     assert state == {}
 
 
 def test_bam_paws_draws_the_last_layer_once_with_the_deviation_of_a_mean_and_pays_for_its_prior(batch):
-    method = replace(METHODS["bam-paws"], prior=PriorLoss(weight=0.5, warmup=8, samples=100))
+    method = replace(find("bam-paws"), prior=PriorLoss(weight=0.5, warmup=8, samples=100))
     network = make_network("bam-paws")
     losses, _ = method.loss(network, network, batch, {}, 2)
     noise = network.head.noise(batch.draws("weights"))
     unlabelled, me_max = by_hand(network, network, batch, method, noise)
     kl = sum(float(part.detach().sum()) for part in network.head.kl()) / 100
-    assert losses.prior.item() == pytest.approx(kl)
+    assert losses.parts["prior"].item() == pytest.approx(kl)
     world = 0.5 * (1 - math.cos(math.pi / 4)) / 2
     assert losses.total.item() == pytest.approx(unlabelled + me_max + world * kl, abs=1e-6)
 
@@ -141,14 +141,14 @@ def test_no_gradient_flows_into_targets_or_teacher(batch):
     network = make_network()
     teacher = copy.deepcopy(network)
     large = batch.large.clone().requires_grad_()
-    method = replace(METHODS["paws"], own=False, me_max=False)
+    method = replace(find("paws"), self_teaching=False, me_max=False)
     losses, _ = method.loss(network, teacher, replace(batch, large=large), {}, 0)
     losses.total.backward()
     assert all(parameter.grad is None for parameter in teacher.parameters())
     # With its own targets, the gradient is that of targets which are held fixed.
     own = large.grad.clone()
     large.grad = None
-    losses, _ = replace(method, own=True).loss(network, network, replace(batch, large=large), {}, 0)
+    losses, _ = replace(method, self_teaching=True).loss(network, network, replace(batch, large=large), {}, 0)
     losses.total.backward()
     torch.testing.assert_close(large.grad, own)
 
@@ -159,8 +159,8 @@ def test_a_teacher_that_is_a_copy_teaches_as_the_network_itself_does(batch, meth
     network = make_network(method).train()
     teacher = copy.deepcopy(network)
     before = copy.deepcopy(teacher.state_dict())
-    own, _ = METHODS[method].loss(copy.deepcopy(network), network, batch, {}, 0)
-    taught, _ = replace(METHODS[method], own=False).loss(network, teacher, batch, {}, 0)
+    own, _ = find(method).loss(copy.deepcopy(network), network, batch, {}, 0)
+    taught, _ = replace(find(method), self_teaching=False).loss(network, teacher, batch, {}, 0)
     torch.testing.assert_close(taught.total, own.total, rtol=1e-12, atol=0)
     after = teacher.state_dict()
     assert all(torch.equal(before[key], after[key]) for key in before if "running" in key)
@@ -168,11 +168,11 @@ def test_a_teacher_that_is_a_copy_teaches_as_the_network_itself_does(batch, meth
 
 def test_me_max_pulls_the_mean_prediction_towards_uniform(batch):
     network = make_network()
-    method = METHODS["paws"]
+    method = find("paws")
 
     def entropy():
         losses, _ = method.loss(network, network, batch, {}, 0)
-        return -losses.me_max
+        return -losses.parts["me_max"]
 
     before = entropy()
     (-before).backward()
@@ -185,16 +185,16 @@ def test_me_max_pulls_the_mean_prediction_towards_uniform(batch):
 
 def test_me_max_can_be_left_out(batch):
     network = make_network()
-    losses, _ = replace(METHODS["paws"], me_max=False).loss(network, network, batch, {}, 0)
-    assert losses.me_max is None
-    assert losses.total.item() == losses.unlabelled.item()
+    losses, _ = replace(find("paws"), me_max=False).loss(network, network, batch, {}, 0)
+    assert set(losses.parts) == {"unlabelled"}
+    assert losses.total.item() == losses.parts["unlabelled"].item()
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_a_class_without_support_is_never_assigned_and_gives_finite_gradients(batch, smoothing):
     network = make_network()
     without = replace(batch, labels=torch.tensor([0, 0, 1, 1, 0, 1]))
-    losses, _ = replace(METHODS["paws"], smoothing=smoothing).loss(network, network, without, {}, 0)
+    losses, _ = replace(find("paws"), smoothing=smoothing).loss(network, network, without, {}, 0)
     losses.total.backward()
     assert (losses.prediction.probs[:, 2] == 0).all()
     assert torch.isfinite(losses.total)
@@ -203,7 +203,7 @@ def test_a_class_without_support_is_never_assigned_and_gives_finite_gradients(ba
 
 def test_assignments_are_computed_in_full_precision_under_autocast(batch):
     """With τ = 0.1 an error of one in 256, bfloat16's, of a similarity would be one of several percent of a weight."""
-    paws = METHODS["paws"]
+    paws = find("paws")
     z = torch.randn(SUPPORT + 2 * POOL, 8, generator=torch.Generator().manual_seed(0))
     labels = torch.eye(3)[batch.labels]
     full = paws._assign(z, labels, batch)
@@ -216,7 +216,7 @@ def test_assignments_are_computed_in_full_precision_under_autocast(batch):
 
 def test_two_large_views_alone_are_enough(batch):
     network = make_network()
-    losses, _ = METHODS["paws"].loss(network, network, replace(batch, small=None), {}, 0)
+    losses, _ = find("paws").loss(network, network, replace(batch, small=None), {}, 0)
     assert torch.isfinite(losses.total)
 
 
@@ -241,16 +241,16 @@ def test_identical_views_at_the_support_have_the_loss_worked_out_by_hand():
         seed=0,
         step=0,
     )
-    method = replace(METHODS["paws"], temperature=0.5, smoothing=0.0, target=Sharpen(0.5))
+    method = replace(find("paws"), temperature=0.5, smoothing=0.0, target=Sharpen(0.5))
     losses, _ = method.loss(Fixed(), network, batch, {}, 0)
     q = math.exp(2) / (math.exp(2) + 1)
     t = q**2 / (q**2 + (1 - q) ** 2)
-    assert losses.unlabelled.item() == pytest.approx(-t * math.log(q) - (1 - t) * math.log(1 - q), abs=1e-12)
-    assert losses.me_max.item() == pytest.approx(t * math.log(t) + (1 - t) * math.log(1 - t), abs=1e-12)
+    assert losses.parts["unlabelled"].item() == pytest.approx(-t * math.log(q) - (1 - t) * math.log(1 - q), abs=1e-12)
+    assert losses.parts["me_max"].item() == pytest.approx(t * math.log(t) + (1 - t) * math.log(1 - t), abs=1e-12)
 
 
 def test_the_true_classes_of_the_pool_change_no_loss(batch):
     network = make_network()
-    first, _ = METHODS["paws"].loss(network, network, batch, {}, 0)
-    other, _ = METHODS["paws"].loss(network, network, replace(batch, hidden=batch.hidden + 2), {}, 0)
+    first, _ = find("paws").loss(network, network, batch, {}, 0)
+    other, _ = find("paws").loss(network, network, replace(batch, hidden=batch.hidden + 2), {}, 0)
     assert torch.equal(first.total, other.total)

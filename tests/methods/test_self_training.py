@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from surelabel.config.methods import find
 from surelabel.config.run import Network as Settings
 from surelabel.config.run import RunConfig, Target
 from surelabel.data.batch import Batch, Task
-from surelabel.methods import METHODS
 from surelabel.methods.kl_term import PriorLoss
 from surelabel.methods.selection import Uncertainty
 from surelabel.models.heads import BayesianHead
@@ -62,20 +62,20 @@ def by_hand(network, batch, threshold, temperature, weight):
     ("name", "threshold", "temperature"), [("fixmatch", 0.95, 0), ("uda", 0.8, 0.4), ("pseudo-label", 0.95, 0)]
 )
 def test_the_loss_is_that_of_a_plain_loop(network, batch, name, threshold, temperature, forward):
-    method = replace(METHODS[name], forward=forward, weight=1.7)
+    method = replace(find(name), forward=forward, weight=1.7)
     losses, _ = method.loss(network, network, batch, method.select.init(), 0)
     labelled, unlabelled, total, accepted = by_hand(network, batch, threshold, temperature, 1.7)
     assert 0 < accepted < len(batch.weak)
     assert int(losses.mask.sum()) == accepted
-    assert losses.labelled.item() == pytest.approx(labelled, abs=1e-10)
-    assert losses.unlabelled.item() == pytest.approx(unlabelled, abs=1e-10)
+    assert losses.parts["labelled"].item() == pytest.approx(labelled, abs=1e-10)
+    assert losses.parts["unlabelled"].item() == pytest.approx(unlabelled, abs=1e-10)
     assert losses.total.item() == pytest.approx(total, abs=1e-10)
 
 
 @pytest.mark.parametrize("forward", ["split", "joint"])
 def test_no_gradient_flows_through_the_pseudo_labels(network, batch, forward):
     """With strong views that do not reach the network, the unlabelled loss has no gradient at all."""
-    method = replace(METHODS["uda"], forward=forward)
+    method = replace(find("uda"), forward=forward)
     weak = batch.weak.clone().requires_grad_()
     losses, _ = method.loss(network, network, replace(batch, weak=weak), {}, 0)
     losses.total.backward()
@@ -84,7 +84,7 @@ def test_no_gradient_flows_through_the_pseudo_labels(network, batch, forward):
 
 def test_no_gradient_reaches_a_teacher_that_could_take_it(network, batch):
     teacher = copy.deepcopy(network)
-    losses, _ = METHODS["uda"].loss(network, teacher, batch, {}, 0)
+    losses, _ = find("uda").loss(network, teacher, batch, {}, 0)
     losses.total.backward()
     assert all(parameter.grad is None for parameter in teacher.parameters())
     assert all(parameter.grad is not None for parameter in network.parameters())
@@ -92,15 +92,15 @@ def test_no_gradient_reaches_a_teacher_that_could_take_it(network, batch):
 
 def test_the_true_classes_of_the_pool_change_no_loss(network, batch):
     for name in ("fixmatch", "uda", "pseudo-label"):
-        first, _ = METHODS[name].loss(network, network, batch, {}, 0)
-        other, _ = METHODS[name].loss(network, network, replace(batch, hidden=batch.hidden + 2), {}, 0)
+        first, _ = find(name).loss(network, network, batch, {}, 0)
+        other, _ = find(name).loss(network, network, replace(batch, hidden=batch.hidden + 2), {}, 0)
         assert torch.equal(first.total, other.total)
 
 
 def test_supervised_is_the_labelled_loss_alone(network, batch):
-    losses, _ = METHODS["supervised"].loss(network, network, Batch(batch.labelled, batch.labels), {}, 0)
+    losses, _ = find("supervised").loss(network, network, Batch(batch.labelled, batch.labels), {}, 0)
     assert losses.total.item() == pytest.approx(by_hand(network, batch, 2, 0, 0)[0], abs=1e-10)
-    assert losses.unlabelled is None
+    assert set(losses.parts) == {"labelled"}
 
 
 @pytest.mark.parametrize("weak_norm", ["batch", "batch-kept", "running"])
@@ -110,7 +110,7 @@ def test_the_weak_pass_is_normalised_as_the_method_says(network, batch, weak_nor
     expected = copy.deepcopy(network)
     with normalised_by(weak_norm, expected):
         probs = expected.predict(batch.weak, DRAWS).probs
-    losses, _ = replace(METHODS["fixmatch"], weak_norm=weak_norm).loss(network, network, batch, {}, 0)
+    losses, _ = replace(find("fixmatch"), weak_norm=weak_norm).loss(network, network, batch, {}, 0)
     assert torch.equal(losses.prediction.probs, probs)
 
 
@@ -119,7 +119,7 @@ def test_the_weak_pass_is_normalised_as_the_method_says(network, batch, weak_nor
 def test_the_loss_with_a_bayesian_head_is_algorithm_1_written_out(batch, forward, form):
     """One draw of the weights for the logits, M for the pseudo-labels; selection by deviation; the KL term."""
     prior = PriorLoss(form, weight=0.7, warmup=10, samples=500)
-    method = replace(METHODS["bam-uda"], forward=forward, prior=prior, select=Uncertainty(0.6, start=0.5, warmup=4))
+    method = replace(find("bam-uda"), forward=forward, prior=prior, select=Uncertainty(0.6, start=0.5, warmup=4))
     backbone = build.build_network(RunConfig(network=Settings("wrn-10-1")), TASK).backbone
     network = Network(backbone, BayesianHead(backbone.features, 3, method.head), TASK).double().eval()
     batch = replace(batch, seed=5, step=2)
@@ -148,7 +148,7 @@ def test_the_loss_with_a_bayesian_head_is_algorithm_1_written_out(batch, forward
     expected = labelled + unlabelled + 0.7 * (1 - math.cos(math.pi * 0.2)) / 2 * term
     assert 0 < losses.mask.sum() < 24
     assert losses.total.item() == pytest.approx(expected, rel=1e-6)
-    assert losses.prior.item() == pytest.approx(term, rel=1e-6)
+    assert losses.parts["prior"].item() == pytest.approx(term, rel=1e-6)
     assert len(state["quantiles"]) == 1
 
 

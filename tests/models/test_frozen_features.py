@@ -10,17 +10,15 @@ from sklearn.datasets import load_sample_image
 
 from surelabel.config.run import Evaluation, Network, Views
 from surelabel.data.arrays.source import ArraySource
-from surelabel.data.naming import called
-from surelabel.data.part import Subset
 from surelabel.data.probe import is_installed
-from surelabel.inference.predict import predict_to_csv
-from surelabel.inference.trained_run import evaluate_run
+from surelabel.data.source import Subset
+from surelabel.inference.trained_run import load
 from surelabel.models import frozen_features as features
 from surelabel.models.backbones.pretrained import EfficientNetLite0
-from surelabel.models.frozen_features import encoded, pictures_of, with_features
-from surelabel.training.fit import fit
+from surelabel.models.frozen_features import encoded, with_features
 from surelabel.utils.errors import UserError
 from tests.conftest import PATIENCE
+from tests.helpers.runs import fit_folder
 
 needs_weights = pytest.mark.skipif(not is_installed(), reason="the extra `pretrained` is not installed")
 
@@ -65,7 +63,7 @@ def test_who_begins_at_the_same_time_waits_for_the_first(few, cache, monkeypatch
     first = threading.Thread(target=encoded, args=(few,))
     first.start()
     assert inside.wait(PATIENCE)
-    assert (encoded(few).rows == 1).all()
+    assert (encoded(few).features == 1).all()
     first.join()
     assert len(computed) == 1
 
@@ -78,13 +76,13 @@ def test_features_are_computed_once_and_a_damaged_store_is_made_anew(few, cache,
     computed = []
     original = features._compute
     monkeypatch.setattr(features, "_compute", lambda *given: computed.append(1) or original(*given))
-    np.testing.assert_array_equal(encoded(few).rows, first.rows)
+    np.testing.assert_array_equal(encoded(few).features, first.features)
     assert not computed
     stored.write_bytes(stored.read_bytes()[:-7])
-    np.testing.assert_allclose(encoded(few).rows, first.rows, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(encoded(few).features, first.features, rtol=1e-4, atol=1e-4)
     assert computed
     other = ArraySource(few.samples(np.arange(40))[::-1].copy(), few.labels[::-1].copy())
-    np.testing.assert_allclose(encoded(other).rows[::-1], first.rows, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(encoded(other).features[::-1], first.features, rtol=1e-3, atol=1e-3)
 
 
 def test_only_pictures_have_such_features():
@@ -96,9 +94,9 @@ def test_one_looks_at_pictures_where_the_network_sees_features(few):
     rows = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
     seen = features.FeatureSource(few, rows)
     part = Subset(seen, np.array([5, 7]))
-    np.testing.assert_array_equal(pictures_of(part, np.array([1])), few.samples(np.array([7])))
+    np.testing.assert_array_equal(part.pictures(np.array([1])), few.samples(np.array([7])))
     np.testing.assert_array_equal(part.samples(np.array([1])), rows[[7]])
-    assert called(part, np.array([1])) == [7]
+    assert part.names(np.array([1])) == [7]
 
 
 @needs_weights
@@ -115,10 +113,9 @@ def test_a_run_on_frozen_features_is_evaluated_and_predicts_new_pictures(tiny, t
         encoder="efficientnet-lite0",
         views=Views("noise", "noise", "corrupt"), evaluation=Evaluation(every=3),
     )  # fmt: skip
-    folder = fit(run)
-    assert evaluate_run(folder.path)["samples"] == 10
-    rows, _ = predict_to_csv(folder.path, str(tmp_path / "pictures" / "test"), None, tmp_path / "out.csv")
-    assert rows == 10
+    folder = fit_folder(run)
+    assert load(folder.path).metrics["samples"] == 10
+    assert len(load(folder.path).predict(str(tmp_path / "pictures" / "test"))) == 10
     weights = folder.weights()
     assert weights["offset"].shape == (1, 1280)
 
@@ -126,7 +123,7 @@ def test_a_run_on_frozen_features_is_evaluated_and_predicts_new_pictures(tiny, t
 @needs_weights
 def test_features_are_normalised_by_the_training_set(digits_data, few):
     data = with_features(replace(digits_data, train=few, test=few))
-    normal = (data.train.rows - np.array(data.offset)) / np.array(data.scale)
+    normal = (data.train.features - np.array(data.offset)) / np.array(data.scale)
     np.testing.assert_allclose(normal.mean(0), 0, atol=1e-5)
     spread = normal.std(0)
     np.testing.assert_allclose(spread[spread > 0], 1, atol=1e-4)

@@ -11,7 +11,7 @@ from rich.console import Console
 from sklearn.datasets import load_digits
 
 from surelabel.config.run import Average, Batch, Evaluation, Network, RunConfig
-from surelabel.training.fit import fit
+from tests.helpers.runs import fit_folder
 
 NAMES = (
     "<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", "\"quoted\" & 'single'", "{{ 7 * 7 }}",
@@ -29,7 +29,7 @@ def digits_with_names(path, test=True):
 
 def trained(run):
     """The folder of a run that was trained without a word."""
-    return fit(run, console=Console(file=io.StringIO())).path
+    return fit_folder(run, console=Console(file=io.StringIO())).path
 
 
 @pytest.fixture(scope="session")

@@ -3,11 +3,12 @@ from dataclasses import replace
 from surelabel.report.comparison import COLUMNS, beside, comparison, overlaid, same_data
 from surelabel.report.record import read_recorded
 from surelabel.report.run_view import RunView
+from surelabel.training.run_folder import RunFolder
 
 
 def made(path, data="a", **figures):
     """A run of this data with these figures."""
-    recorded = replace(read_recorded(path), data_hash=data, averaged=figures)
+    recorded = replace(read_recorded(RunFolder(path)), data_hash=data, averaged=figures)
     return RunView(path.name, path.name, recorded, None, [])
 
 

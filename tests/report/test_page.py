@@ -12,6 +12,7 @@ import pytest
 
 from surelabel.cli.main import main
 from surelabel.config.run import Evaluation
+from surelabel.inference.trained_run import load
 from surelabel.report import Section, write_report
 from surelabel.utils.errors import UserError
 from tests.report.conftest import NAMES, trained
@@ -65,14 +66,14 @@ def checked(path):
 @pytest.fixture(scope="module")
 def one_page(point_run, tmp_path_factory):
     out = tmp_path_factory.mktemp("one") / "report.html"
-    assert write_report([point_run], out) == []
+    assert write_report([load(point_run)], out) == []
     return out
 
 
 @pytest.fixture(scope="module")
 def several_page(point_run, bayesian_run, untested_run, tmp_path_factory):
     out = tmp_path_factory.mktemp("several") / "report.html"
-    write_report([point_run, bayesian_run, untested_run], out)
+    write_report([load(run) for run in (point_run, bayesian_run, untested_run)], out)
     return out
 
 
@@ -95,7 +96,7 @@ def test_several_runs_are_compared_first(several_page):
 
 
 def test_without_a_test_set_the_page_says_why_there_are_no_figures(untested_run, tmp_path):
-    (note,) = write_report([untested_run], tmp_path / "report.html")
+    (note,) = write_report([load(untested_run)], tmp_path / "report.html")
     page, _ = checked(tmp_path / "report.html")
     assert "untested: These data have no test set" in note
     assert "These data have no test set" in page
@@ -105,7 +106,7 @@ def test_without_a_test_set_the_page_says_why_there_are_no_figures(untested_run,
 
 
 def test_an_unfinished_run_is_reported_from_its_weights(unfinished, tmp_path):
-    (note,) = write_report([unfinished], tmp_path / "report.html")
+    (note,) = write_report([load(unfinished)], tmp_path / "report.html")
     page, _ = checked(tmp_path / "report.html")
     assert "its last evaluation was at step 8, of 12 steps planned" in note
     assert "Calibration error" in page
@@ -116,7 +117,7 @@ def test_before_the_first_evaluation_there_are_settings_alone(point_run, copied,
     for path in folder.iterdir():
         if path.name not in ("config.yaml", "task.json", "split.json", "environment.json"):
             path.unlink()
-    notes = write_report([folder], tmp_path / "report.html")
+    notes = write_report([load(folder)], tmp_path / "report.html")
     page, _ = checked(tmp_path / "report.html")
     assert "it has no evaluation yet" in notes[0]
     assert "has no weights yet" in notes[1]
@@ -127,7 +128,7 @@ def test_data_that_have_gone_leave_what_needs_none(point_run, copied, tmp_path):
     folder = copied(point_run)
     (folder / "config.yaml").write_text((folder / "config.yaml").read_text().replace("digits.npz", "gone.npz"))
     (folder / "task.json").unlink()
-    notes = write_report([folder], tmp_path / "report.html")
+    notes = write_report([load(folder)], tmp_path / "report.html")
     page, _ = checked(tmp_path / "report.html")
     assert any("gone.npz" in note for note in notes)
     assert "Calibration error" in page
@@ -139,7 +140,7 @@ def test_a_section_of_somebody_elses_stands_where_it_belongs_and_is_escaped(poin
     template = '{% from "parts.html" import samples %}<p>{{ words }}</p>{{ samples([], []) }}'
     values = {"words": "<b>bold</b>"}
     sections = [Section("Label <these> next", template, values, run=point_run), Section("The end", template, values)]
-    write_report([point_run], tmp_path / "report.html", sections)
+    write_report([load(point_run)], tmp_path / "report.html", sections)
     page, _ = checked(tmp_path / "report.html")
     assert page.count("&lt;b&gt;bold&lt;/b&gt;") == 2
     assert page.index("Label &lt;these&gt; next") < page.index("All settings") < page.index("The end")
@@ -149,7 +150,7 @@ def test_a_folder_whose_name_is_no_text_is_reported(point_run, tmp_path):
     folder = tmp_path / os.fsdecode(b"run-\xff")
     shutil.copytree(point_run, folder)
     (folder / "environment.json").unlink()
-    assert write_report([folder], tmp_path / "report.html") == [
+    assert write_report([load(folder)], tmp_path / "report.html") == [
         "run-\\udcff: environment.json is missing from the run folder."
     ]
     checked(tmp_path / "report.html")
@@ -157,13 +158,13 @@ def test_a_folder_whose_name_is_no_text_is_reported(point_run, tmp_path):
 
 def test_mistakes_are_told_before_the_work_begins(point_run, tmp_path):
     with pytest.raises(UserError, match="nowhere is not a run folder"):
-        write_report([point_run, "nowhere"], tmp_path / "report.html")
+        write_report([load(point_run), load("nowhere")], tmp_path / "report.html")
     with pytest.raises(UserError, match=r"is a folder: name the HTML file"):
-        write_report([point_run], tmp_path)
+        write_report([load(point_run)], tmp_path)
     with pytest.raises(UserError, match="at least one run folder"):
         write_report([], tmp_path / "report.html")
     with pytest.raises(UserError, match="not a run of this report"):
-        write_report([point_run], tmp_path / "report.html", [Section("x", "", run="elsewhere")])
+        write_report([load(point_run)], tmp_path / "report.html", [Section("x", "", run="elsewhere")])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -179,7 +180,7 @@ def test_a_missing_library_is_named_with_the_extra_that_brings_it(missing, tmp_p
     for name in [missing, *(name for name in sys.modules if name.partition(".")[0] == missing)]:
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UserError, match=rf"needs the package {missing}: pip install 'surelabel\[report\]'"):
-        write_report([point_run], tmp_path / "report.html")
+        write_report([load(point_run)], tmp_path / "report.html")
 
 
 def test_the_command_writes_the_page_and_says_so(point_run, tmp_path, capsys):
@@ -216,7 +217,7 @@ def thousand_page(base, tmp_path_factory):
         out=str(root / "run"),
         evaluation=Evaluation(1, 100),
     )
-    write_report([trained(run)], root / "report.html")
+    write_report([load(trained(run))], root / "report.html")
     return root / "report.html"
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.metrics import confusion_matrix, precision_score, recall_score
 
-from surelabel.inference.trained_run import data_of, evaluate_run, load_network
+from surelabel.inference.trained_run import load
 from surelabel.report.predictions import measure
 from surelabel.report.record import read_recorded
 from surelabel.training import metrics
@@ -16,21 +16,25 @@ from surelabel.training.run_folder import RunFolder
 from surelabel.utils.errors import UserError
 
 
+def measured(folder):
+    return measure(load(folder), read_recorded(RunFolder(folder)))
+
+
 @pytest.fixture(scope="module")
 def found(point_run):
-    return measure(read_recorded(point_run))
+    return measured(point_run)
 
 
 @cache
 def predicted(path):
     folder = RunFolder(path)
-    test = data_of(folder).test
+    test = load(folder.path).data.test
     index = labelled_indices(test)
-    return predict(load_network(folder), test, index, 256), torch.from_numpy(test.labels[index])
+    return predict(load(folder.path).network, test, index, 256), torch.from_numpy(test.labels[index])
 
 
 def test_figures_are_those_of_evaluate(point_run, found):
-    expected = evaluate_run(point_run)
+    expected = load(point_run).metrics
     assert found.averaged == pytest.approx(expected["averaged"], abs=1e-12)
     assert found.raw == pytest.approx(expected["raw"], abs=1e-6)
     assert found.samples == expected["samples"]
@@ -72,11 +76,11 @@ def test_mistakes_are_wrong_and_the_most_confident_first(point_run, found):
     first = [sample for sample in found.mistakes if sample.first]
     assert [sample.confidence for sample in first] == pytest.approx(wrong[:24])
     assert all(sample.true != sample.predicted for sample in found.mistakes)
-    assert all(sample.deviation is None for sample in found.mistakes)
+    assert all(sample.std is None for sample in found.mistakes)
 
 
 def test_uncertain_samples_have_the_highest_entropy_and_a_bayesian_deviation(bayesian_run):
-    found = measure(read_recorded(bayesian_run))
+    found = measured(bayesian_run)
     prediction, _ = predicted(bayesian_run)
     entropy = torch.distributions.Categorical(prediction.probs.double()).entropy()
     order = torch.argsort(-entropy)[:24].tolist()
@@ -84,12 +88,12 @@ def test_uncertain_samples_have_the_highest_entropy_and_a_bayesian_deviation(bay
     for sample in found.uncertain:
         number = int(sample.name)
         assert sample.predicted == prediction.probs[number].argmax()
-        assert sample.deviation == pytest.approx(prediction.std[number, sample.predicted].item())
+        assert sample.std == pytest.approx(prediction.std[number, sample.predicted].item())
 
 
 def test_without_a_test_set_the_pool_is_shown_without_what_was_labelled(untested_run):
-    recorded = read_recorded(untested_run)
-    found = measure(recorded)
+    recorded = read_recorded(RunFolder(untested_run))
+    found = measured(untested_run)
     assert found.averaged is found.bins is found.confusion is found.mistakes is None
     assert found.samples == 1400 - 40
     assert not {sample.name for sample in found.uncertain} & {str(index) for index in recorded.labelled}
@@ -98,7 +102,7 @@ def test_without_a_test_set_the_pool_is_shown_without_what_was_labelled(untested
 
 
 def test_an_unfinished_run_is_measured_by_its_weights(unfinished, point_run):
-    found = measure(read_recorded(unfinished))
+    found = measured(unfinished)
     stored = json.loads((point_run / "result.json").read_text())
     assert found.averaged == pytest.approx(stored["averaged"], abs=1e-6)
     assert found.raw == pytest.approx(stored["raw"], abs=1e-6)
@@ -109,4 +113,4 @@ def test_changed_data_are_refused(point_run, copied):
     split = json.loads((folder / "split.json").read_text())
     (folder / "split.json").write_text(json.dumps(split | {"data": "other"}))
     with pytest.raises(UserError, match="begun with other data"):
-        measure(read_recorded(folder))
+        measured(folder)

@@ -2,14 +2,14 @@ from dataclasses import replace
 
 import pytest
 
+from surelabel.config.methods import names
 from surelabel.config.recipes import RELEASED, SIZES, pictures, recipe
-from surelabel.config.run import ALL_METHODS
 from surelabel.config.settings import with_settings
 from surelabel.report.recipe_diff import changed
 from surelabel.training.build import resolve
 
 
-@pytest.mark.parametrize("method", ALL_METHODS)
+@pytest.mark.parametrize("method", names())
 @pytest.mark.parametrize("size", SIZES)
 def test_a_recipe_as_it_is_differs_in_nothing(method, size):
     run = replace(resolve(recipe(method, "cifar10", 250, size)), seed=3, threads=7, out="elsewhere")

@@ -14,7 +14,7 @@ from surelabel.utils.errors import UserError
 
 
 def test_what_the_folder_says_is_read(point_run):
-    found = read_recorded(point_run)
+    found = read_recorded(RunFolder(point_run))
     result = json.loads((point_run / "result.json").read_text())
     timings = [json.loads(line) for line in (point_run / "timings.jsonl").read_text().splitlines()]
     assert found.averaged == result["averaged"]
@@ -33,9 +33,9 @@ def test_a_half_written_line_is_left_out_and_said(point_run, copied):
     folder = copied(point_run)
     with (folder / "timings.jsonl").open("a") as file:
         file.write('{"step": 16, "traini')
-    found = read_recorded(folder)
+    found = read_recorded(RunFolder(folder))
     assert found.notes == ("timings.jsonl has 1 damaged line, left out here.",)
-    assert found.seconds == pytest.approx(read_recorded(point_run).seconds)
+    assert found.seconds == pytest.approx(read_recorded(RunFolder(point_run)).seconds)
 
 
 def test_numbers_that_are_none_are_left_out(point_run, copied):
@@ -43,7 +43,7 @@ def test_numbers_that_are_none_are_left_out(point_run, copied):
     (folder / "metrics.jsonl").write_text(
         '{"step": 4, "accuracy": NaN, "ece": null, "nll": "x", "purity": true, "a": 1}\n[]\n3\n'
     )
-    assert read_recorded(folder).history == [{"step": 4.0, "a": 1.0}]
+    assert read_recorded(RunFolder(folder)).history == [{"step": 4.0, "a": 1.0}]
 
 
 FILES = ("task.json", "split.json", "environment.json", "result.json", "metrics.jsonl", "timings.jsonl")
@@ -63,13 +63,13 @@ def test_any_bytes_in_the_files_stop_nothing(contents):
     with TemporaryDirectory() as folder, patch.object(RunFolder, "config", RunConfig(method="uda")):
         for name, content in zip(FILES, contents, strict=True):
             Path(folder, name).write_bytes(content)
-        assert read_recorded(folder).run.method == "uda"
+        assert read_recorded(RunFolder(folder)).config.method == "uda"
 
 
 def test_a_missing_file_is_named(point_run, copied):
     folder = copied(point_run)
     (folder / "environment.json").unlink()
-    assert read_recorded(folder).notes == ("environment.json is missing from the run folder.",)
+    assert read_recorded(RunFolder(folder)).notes == ("environment.json is missing from the run folder.",)
 
 
 def test_names_take_as_many_parents_as_tell_them_apart(tmp_path):

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from surelabel.equations import Groups
+from surelabel.inference.trained_run import load
 from surelabel.report.record import read_recorded
 from surelabel.report.run_view import _charts, bin_rows, most_confused, view
+from surelabel.training.run_folder import RunFolder
 
 
 @given(arrays.arrays(np.int64, (5, 5), elements=st.integers(0, 9)), st.integers(1, 30))
@@ -27,11 +29,11 @@ def test_rows_of_bins_are_means_and_leave_out_empty_bins():
 
 @cache
 def viewed(folder):
-    return view(read_recorded(folder), "x", "x")
+    return view(load(folder), read_recorded(RunFolder(folder)), "x", "x")
 
 
 def charts(folder):
-    return _charts(read_recorded(folder), "x")
+    return _charts(read_recorded(RunFolder(folder)), "x")
 
 
 def test_charts_show_the_figures_that_there_are(point_run, bayesian_run, untested_run):

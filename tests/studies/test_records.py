@@ -9,8 +9,8 @@ import pytest
 import surelabel
 from surelabel.studies import records as results
 from surelabel.studies.plan import Job, job_key, settings_of
-from surelabel.training.fit import fit
 from surelabel.utils.errors import UserError
+from tests.helpers.runs import fit_folder
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def finished(tmp_path_factory, digits_file):
         out=str(tmp_path_factory.mktemp("runs") / "run"), network=Network("wrn-10-1", norm_momentum=0.1),
         average=Average(0.9, warm=True), evaluation=Evaluation(every=4, samples=100),
     )  # fmt: skip
-    return run, fit(run, console=Console(quiet=True)).path
+    return run, fit_folder(run, console=Console(quiet=True)).path
 
 
 def test_a_record_holds_what_the_run_folder_says(finished):

@@ -25,9 +25,9 @@ from surelabel.studies import worker as working
 from surelabel.studies.plan import Cell, Job, changed, folder_name, job_key
 from surelabel.studies.queue import Queue
 from surelabel.studies.worker import Place, data_dir, perform
-from surelabel.training.fit import fit
 from surelabel.utils.errors import Busy, UserError
 from tests.data.benchmarks.official_files import cifar_files, cifar_parts, write_cifar, write_idx
+from tests.helpers.runs import fit_folder
 
 RUNS = 4  # of the part of a study below: two methods at two learning rates
 PROGRAM = """
@@ -97,7 +97,7 @@ def test_three_workers_share_a_study_and_what_a_killed_one_began_is_resumed(stor
     assert len(re.findall(rf"^\[\d/{RUNS}\] .*; about \d+ .*left$", said, re.MULTILINE)) == RUNS
     states = [trial.state.name for trial in Queue(storage).study.trials]
     assert (states.count("COMPLETE"), states.count("FAIL")) == (RUNS, 1)
-    resumed = [path for path in (out / "runs" / "study").glob("*.log") if "Going on from step" in path.read_text()]
+    resumed = [path for path in (out / "runs" / "study").glob("*.log") if "Resuming at step" in path.read_text()]
     assert [path.stem for path in resumed] == [killed.name]
 
     times = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("result.json")}
@@ -149,7 +149,7 @@ def test_two_workers_of_one_command_save_when_it_is_asked_to_stop_and_it_goes_on
     assert not (folder / "result.json").exists()
     assert main(["study", "phc", "--seeds", "1", "--out", str(tmp_path / "out"), *options]) == 0
     assert len(list((tmp_path / "out" / "results" / "runs").glob("*.json"))) == RUNS
-    assert "Going on from step" in folder.with_name(f"{folder.name}.log").read_text()
+    assert "Resuming at step" in folder.with_name(f"{folder.name}.log").read_text()
 
 
 def test_a_worker_that_is_stopped_while_it_does_not_train_gives_its_run_back(tmp_path, tiny_options, monkeypatch):
@@ -348,12 +348,14 @@ def test_a_run_goes_on_and_is_fine_tuned_after_its_data_have_moved(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(replace(run, out=str(place.runs / folder_name(job.before)), data_dir=place.data_dir), watch=stop_at_three)
+        fit_folder(
+            replace(run, out=str(place.runs / folder_name(job.before)), data_dir=place.data_dir), watch=stop_at_three
+        )
     for before, after, part in (("one", "two", job.before), ("two", "three", job)):
         (tmp_path / before).rename(tmp_path / after)
         record = perform(part, replace(place, data_dir=str(tmp_path / after)))
         assert record["key"] == job_key(part)
-    assert "Going on from step" in (place.runs / f"{folder_name(job.before)}.log").read_text()
+    assert "Resuming at step" in (place.runs / f"{folder_name(job.before)}.log").read_text()
 
 
 def test_a_record_names_the_source_only_where_it_made_the_run(tiny, tmp_path, monkeypatch):

@@ -2,16 +2,16 @@ import pytest
 import torch
 
 from surelabel.equations import ece, equal_width_bins
-from surelabel.inference.trained_run import evaluate_run
-from surelabel.training.fit import fit
+from surelabel.inference.trained_run import load
 from surelabel.utils.errors import UserError
+from tests.helpers.runs import fit_folder
 from tools.reliability_pair import reliability_pair, write_pair
 
 
 def test_the_picture_tells_each_runs_figures(tiny, tmp_path):
-    folder = fit(tiny).path
+    folder = fit_folder(tiny).path
     write_pair(folder, folder, tmp_path / "pair.svg")
-    found = evaluate_run(folder)["averaged"]
+    found = load(folder).metrics["averaged"]
     text = (tmp_path / "pair.svg").read_text()
     assert text.count(f"fixmatch: accuracy {found['accuracy']:.1%}, ECE {found['ece']:.3f}") == 2
     write_pair(folder, folder, tmp_path / "pair.png")

@@ -110,8 +110,8 @@ def test_the_name_of_a_method_says_how_its_weights_are_averaged(tiny, digits_dat
 
 def test_a_teacher_never_shares_the_networks_pass(tiny):
     assert build.build_method(replace(tiny, method="uda+ema", forward="joint")).forward == "split"
-    assert build.build_method(replace(tiny, method="paws")).own
-    assert not build.build_method(replace(tiny, method="paws+swa")).own
+    assert build.build_method(replace(tiny, method="paws")).self_teaching
+    assert not build.build_method(replace(tiny, method="paws+swa")).self_teaching
 
 
 def test_small_views_are_nine_sixteenths_of_an_image_unless_their_size_is_given(tiny, digits_data):

@@ -10,11 +10,11 @@ from torch import nn
 from surelabel.cli.main import main
 from surelabel.config.run import Views
 from surelabel.data.arrays.source import SampleSource, user_data_set
-from surelabel.inference.trained_run import evaluate_run, load_network
+from surelabel.inference.trained_run import load
 from surelabel.training.components import Components
-from surelabel.training.fit import fit
 from surelabel.utils.errors import UserError
 from surelabel.utils.signals import Stopped
+from tests.helpers.runs import fit_folder
 
 
 @dataclass(frozen=True)
@@ -49,28 +49,28 @@ def signals_run(tiny):
 
 
 def test_a_run_with_parts_of_ones_own_trains_and_is_evaluated_with_the_same_parts(signals_run, own):
-    folder = fit(signals_run, own=own)
+    folder = fit_folder(signals_run, components=own)
     stored = folder.config
     assert (stored.data, stored.network.name, stored.views) == ("custom", "custom", Views("custom", "custom", "custom"))
     assert folder.task().shape == (2, 32)
-    assert evaluate_run(folder.path, own)["samples"] == 40
+    assert load(folder.path, own).metrics["samples"] == 40
 
 
 def test_a_folder_that_happens_to_be_called_own_is_not_the_data(signals_run, own, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own").mkdir()
-    assert fit(signals_run, own=own).config.data == "custom"
+    assert fit_folder(signals_run, components=own).config.data == "custom"
 
 
 def test_signals_are_normalised_channel_by_channel(signals_run, own):
-    network = load_network(fit(signals_run, own=own), own=own)
+    network = load(fit_folder(signals_run, components=own).path, own).network
     held = own.data.train.samples(np.arange(80))
     np.testing.assert_allclose(network.offset.ravel(), held.mean(axis=(0, 2)), rtol=1e-5)
     np.testing.assert_allclose(network.scale.ravel(), held.std(axis=(0, 2)), rtol=1e-5)
 
 
 def test_it_is_resumed_bit_for_bit(signals_run, own, tmp_path):
-    whole = fit(signals_run, own=own).weights()
+    whole = fit_folder(signals_run, components=own).weights()
     part = replace(signals_run, out=str(tmp_path / "part"))
     calls = []
 
@@ -82,33 +82,33 @@ def test_it_is_resumed_bit_for_bit(signals_run, own, tmp_path):
             return super().__call__(signals, u)
 
     with pytest.raises(Stopped):
-        fit(part, own=replace(own, views={**own.views, "strong": StopAtEight()}))
-    resumed = fit(part, resume=True, own=own).weights()
+        fit_folder(part, components=replace(own, views={**own.views, "strong": StopAtEight()}))
+    resumed = fit_folder(part, resume=True, components=own).weights()
     assert 8 <= len(calls) < 13
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
 def test_without_the_parts_the_error_says_what_to_give(signals_run, own, capsys):
-    folder = fit(signals_run, own=own)
+    folder = fit_folder(signals_run, components=own)
     for given, missing in (
         (Components(), "the data of this run was given in Python"),
         (Components(own.data), "the network of this run"),
     ):
         with pytest.raises(UserError, match=missing):
-            evaluate_run(folder.path, given)
+            load(folder.path, given).evaluate()
     with pytest.raises(UserError, match="the weak view of this run"):
-        fit(signals_run, resume=True, own=replace(own, views={}))
+        fit_folder(signals_run, resume=True, components=replace(own, views={}))
     assert main(["evaluate", str(folder.path)]) == 2
-    assert "own=Own(data=...)" in capsys.readouterr().err
+    assert "components=Components(data=...)" in capsys.readouterr().err
 
 
 def test_parts_that_do_not_fit_are_refused_before_there_is_a_folder(signals_run, own):
     with pytest.raises(UserError, match=r"makes \(2, 4, 28\) of 2 samples"):
-        fit(signals_run, own=replace(own, backbone=lambda shape: nn.Conv1d(shape[0], 4, 5)))
+        fit_folder(signals_run, components=replace(own, backbone=lambda shape: nn.Conv1d(shape[0], 4, 5)))
     with pytest.raises(UserError, match="no view named 'wild'"):
         Components(views={"wild": Louder()})
     with pytest.raises(UserError, match=r"views\.weak weak is a view of images, and these are samples of shape"):
-        fit(signals_run, own=replace(own, views={"labelled": Louder()}))
+        fit_folder(signals_run, components=replace(own, views={"labelled": Louder()}))
     with pytest.raises(UserError, match=r"views\.weak noise is a view of tables"):
-        fit(replace(signals_run, views=Views(weak="noise")), own=replace(own, views={}))
+        fit_folder(replace(signals_run, views=Views(weak="noise")), components=replace(own, views={}))
     assert not signals_run.folder.exists()

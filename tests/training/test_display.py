@@ -7,7 +7,6 @@ from rich.console import Console
 from surelabel.training.display import (
     Display,
     describe_found,
-    describe_pictures,
     describe_skipped,
     duration,
     format_metrics,
@@ -36,7 +35,7 @@ def test_skipped_files_are_counted_and_the_first_are_named():
 
 
 def test_pictures_are_said_to_be_read_at_a_size_since_the_files_may_have_another():
-    said = describe_found(describe_pictures((3, 224, 200)), 1500, np.array([0, 0, 1]), ("bag", "boot"))
+    said = describe_found("pictures, read at 200 × 224 pixels, in colour", 1500, np.array([0, 0, 1]), ("bag", "boot"))
     assert said.startswith("1,500 pictures, read at 200 × 224 pixels, in colour: 3 labelled (bag 2, boot 1), 1,497")
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from surelabel.config.methods import find
 from surelabel.training import build, build_data, evaluate
 from surelabel.training.evaluate import NotFinite, evaluation_subset, fixed_sample, labelled_indices, predict
 from surelabel.utils.rng import generator
@@ -43,7 +44,7 @@ def test_what_is_remembered_of_the_labels_is_each_image_with_its_class(tiny, dig
     run = replace(tiny, method="paws")
     network = build.build_network(run, build_data.task_of(digits_data)).train()
     labelled = build_data.build_split(run, digits_data)
-    evaluate.update_support(network, digits_data.train, labelled, batch)
+    find("paws").before_evaluation(network, digits_data.train, labelled, batch)
     assert network.training
     network.eval()
     index = np.arange(30, 40)

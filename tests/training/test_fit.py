@@ -14,19 +14,19 @@ import torch
 from surelabel.cli.fit import read_options
 from surelabel.cli.main import main
 from surelabel.config.settings import to_yaml
-from surelabel.inference.trained_run import evaluate_run
+from surelabel.inference.trained_run import load
 from surelabel.training import build
 from surelabel.training.checkpoints import read_checkpoint, write_checkpoint
 from surelabel.training.display import Display
-from surelabel.training.fit import fit
 from surelabel.training.run_folder import RunFolder
-from surelabel.utils.errors import UserError
+from surelabel.utils.errors import FolderExists, UserError
 from surelabel.utils.signals import Stopped
 from tests.conftest import digits, signalled
+from tests.helpers.runs import fit_folder
 
 
 def test_the_folder_holds_all_that_the_run_was(tiny):
-    folder = fit(tiny)
+    folder = fit_folder(tiny)
     assert folder.config.selection.threshold == 0.95
     assert folder.config.target.temperature == 0
     assert folder.task().classes == tuple(str(digit) for digit in range(10))
@@ -41,21 +41,22 @@ def test_the_folder_holds_all_that_the_run_was(tiny):
 def test_an_existing_folder_is_refused_and_left_alone(tiny):
     tiny.folder.mkdir()
     (tiny.folder / "thesis.txt").write_text("all of it")
-    with pytest.raises(UserError, match=r"run exists already: choose another --out, or remove it$"):
-        fit(tiny)
+    with pytest.raises(UserError, match=r"run exists already: choose another folder, or remove it$"):
+        fit_folder(tiny)
     assert [path.name for path in tiny.folder.iterdir()] == ["thesis.txt"]
     (tiny.folder / "config.yaml").touch()
-    with pytest.raises(UserError, match=r"exists already: go on with that run by --resume .*run, choose another --out"):
-        fit(tiny)
+    with pytest.raises(FolderExists) as told:
+        fit_folder(tiny)
+    assert told.value.begun
 
 
 def test_a_folder_that_cannot_be_made_is_told_before_the_data_are_read(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr("surelabel.training.build_data.load_data", None)
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(UserError, match=r"cannot write .*file/inner/run: Not a directory. Choose another --out"):
-        fit(replace(tiny, out=str(tmp_path / "file" / "inner" / "run")))
+    with pytest.raises(UserError, match=r"cannot write .*file/inner/run: Not a directory. Choose another folder"):
+        fit_folder(replace(tiny, out=str(tmp_path / "file" / "inner" / "run")))
     with pytest.raises(UserError, match=r"cannot write .*: File name too long"):
-        fit(replace(tiny, out=str(tmp_path / ("long" * 100))))
+        fit_folder(replace(tiny, out=str(tmp_path / ("long" * 100))))
     asked = []
 
     def refused(suffix=None, prefix=None, dir=None):  # as on a file system that is read-only, also for root
@@ -64,7 +65,7 @@ def test_a_folder_that_cannot_be_made_is_told_before_the_data_are_read(tiny, tmp
 
     monkeypatch.setattr("tempfile.mkdtemp", refused)
     with pytest.raises(UserError, match=r"cannot write .*not/yet/run: Operation not permitted"):
-        fit(replace(tiny, out=str(tmp_path / "not" / "yet" / "run")))
+        fit_folder(replace(tiny, out=str(tmp_path / "not" / "yet" / "run")))
     assert asked == [str(tmp_path)]
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
@@ -75,20 +76,20 @@ def test_only_the_first_of_several_processes_asks_whether_it_can_write(tiny, mon
     for rank, words in ((0, "has tried to write"), (1, "has come to the data")):
         monkeypatch.setattr("surelabel.training.fit.rank_zero_only.rank", rank)
         with pytest.raises(pytest.fail.Exception, match=words):
-            fit(tiny)
+            fit_folder(tiny)
 
 
 def test_a_folder_that_can_no_longer_be_made_when_training_begins_is_told(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(RunFolder, "check_writable", lambda self: None)
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(UserError, match=r"cannot write .*file/run: .*Choose another --out"):
-        fit(replace(tiny, out=str(tmp_path / "file" / "run"), steps=1))
+    with pytest.raises(UserError, match=r"cannot write .*file/run: .*Choose another folder"):
+        fit_folder(replace(tiny, out=str(tmp_path / "file" / "run"), steps=1))
 
 
 def test_a_mistake_in_the_request_leaves_no_folder(tiny):
     for change in ({"labels": 7}, {"labels": 100_000}, {"data": "nowhere.npz"}):
         with pytest.raises(UserError):
-            fit(replace(tiny, **change))
+            fit_folder(replace(tiny, **change))
         assert not tiny.folder.exists()
 
 
@@ -104,18 +105,18 @@ def test_a_signal_saves_and_the_resumed_run_ends_bit_for_bit_as_an_uninterrupted
     assert f"surelabel fit --resume {stopped}" in done.stdout
     assert read_checkpoint(stopped / "checkpoint.pt")["step"] == 6
     assert main([*words, "--resume", "auto"]) == 0
-    fit(replace(tiny, out=str(whole)))
+    fit_folder(replace(tiny, out=str(whole)))
     for name in ("weights.safetensors", "weights-raw.safetensors", "metrics.jsonl", "result.json"):
         assert (whole / name).read_bytes() == (stopped / name).read_bytes(), name
 
 
 def test_a_run_goes_on_only_with_its_own_settings(tiny):
-    fit(tiny)
-    fit(replace(tiny, threads=None), resume=True)
+    fit_folder(tiny)
+    fit_folder(replace(tiny, threads=None), resume=True)
     with pytest.raises(UserError, match=r"begun with optimizer\.lr 0\.03, and is now asked for with 0\.5"):
-        fit(replace(tiny, optimizer=replace(tiny.optimizer, lr=0.5)), resume=True)
+        fit_folder(replace(tiny, optimizer=replace(tiny.optimizer, lr=0.5)), resume=True)
     with pytest.raises(UserError, match="the learning rate falls along a cosine"):
-        fit(replace(tiny, steps=100), resume=True)
+        fit_folder(replace(tiny, steps=100), resume=True)
     with pytest.raises(UserError, match="the learning rate falls along a cosine"):
         read_options(["--resume", str(tiny.folder), "--steps", "100"])
 
@@ -136,34 +137,34 @@ def test_the_same_command_goes_on_though_a_folder_is_named_as_its_data(asked, tm
     small += ["--paws.unlabelled", "4", "--paws.per_class", "1"] if "bam-paws" in asked else ["--batch.labelled", "4"]
     for _ in range(2):
         assert main(["fit", *asked, *small]) == 0, capsys.readouterr().err
-    assert "Going on from step 2" in capsys.readouterr().out
+    assert "Resuming at step 2" in capsys.readouterr().out
 
 
 def test_a_run_goes_on_though_its_data_have_moved_and_a_link_stands_where_they_were(tiny, tmp_path):
     data = tmp_path / "data.npz"
     shutil.copy(tiny.data, data)
     run = replace(tiny, data=str(data))
-    fit(run)
+    fit_folder(run)
     data.rename(tmp_path / "elsewhere.npz")
     data.symlink_to(tmp_path / "elsewhere.npz")
-    fit(run, resume=True)
+    fit_folder(run, resume=True)
 
 
 def test_what_is_left_open_to_the_machine_is_as_the_run_has_it(tiny, monkeypatch):
     """A run that was begun where networks are compiled, say, goes on where they usually are not."""
-    fit(replace(tiny, precision="64"))
+    fit_folder(replace(tiny, precision="64"))
     assert build.resolve(tiny).precision == "32"
-    assert fit(tiny, resume=True).config.precision == "64"
+    assert fit_folder(tiny, resume=True).config.precision == "64"
     with pytest.raises(UserError, match="was begun with precision 64, and is now asked for with 32"):
-        fit(replace(tiny, precision="32"), resume=True)
+        fit_folder(replace(tiny, precision="32"), resume=True)
 
 
 def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(tiny, capsys):
-    folder = fit(tiny)
+    folder = fit_folder(tiny)
     expected = (folder.path / "weights.safetensors").read_bytes()
     newest = folder.path / "checkpoint.pt"
     newest.write_bytes(newest.read_bytes()[:-1000])
-    fit(tiny, resume=True)
+    fit_folder(tiny, resume=True)
     said = capsys.readouterr().out.replace("\n", " ")
     assert "checkpoint.pt is damaged: its checksum is wrong" in said
     assert "step 8" in said
@@ -172,16 +173,16 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(tiny, capsys):
     for name in ("checkpoint.pt", "checkpoint-previous.pt"):
         (folder.path / name).write_bytes(b"")
     with pytest.raises(UserError, match="nothing to go on from"):
-        fit(tiny, resume=True)
+        fit_folder(tiny, resume=True)
 
 
 def test_a_checkpoint_that_would_run_code_is_not_loaded(tiny, tmp_path):
-    folder = fit(tiny)
+    folder = fit_folder(tiny)
     trap = tmp_path / "trapped"
     for name in ("checkpoint.pt", "checkpoint-previous.pt"):
         torch.save({"step": Trap(str(trap))}, folder.path / name)
     with pytest.raises(UserError, match="nothing to go on from"):
-        fit(tiny, resume=True)
+        fit_folder(tiny, resume=True)
     assert not trap.exists()
 
 
@@ -199,7 +200,7 @@ def test_a_run_does_not_go_on_with_other_data(tiny, tmp_path, change):
     stored = dict(np.load(tiny.data))
     np.savez(data, **stored)
     run = replace(tiny, data=str(data))
-    fit(run)
+    fit_folder(run)
     if change == "shuffled":
         stored["images"] = stored["images"][::-1]
     elif change == "fewer":
@@ -208,9 +209,9 @@ def test_a_run_does_not_go_on_with_other_data(tiny, tmp_path, change):
         stored["classes"] = np.array([f"digit {k}" for k in range(10)])
     np.savez(data, **stored)
     with pytest.raises(UserError, match="begun with other data"):
-        fit(run, resume=True)
+        fit_folder(run, resume=True)
     with pytest.raises(UserError, match="begun with other data"):
-        evaluate_run(run.folder)
+        load(run.folder).evaluate()
 
 
 def test_what_the_views_cannot_be_applied_to_leaves_no_folder(tiny, tmp_path):
@@ -220,14 +221,14 @@ def test_what_the_views_cannot_be_applied_to_leaves_no_folder(tiny, tmp_path):
     np.savez(tmp_path / "float.npz", **stored)
     run = replace(tiny, data=str(tmp_path / "float.npz"))
     with pytest.raises(UserError, match=r"--views\.strong"):
-        fit(run)
+        fit_folder(run)
     assert not run.folder.exists()
-    fit(replace(run, views=replace(run.views, strong="weak")))
+    fit_folder(replace(run, views=replace(run.views, strong="weak")))
 
 
 def test_without_git_a_run_has_no_commit(tiny, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    folder = fit(tiny)
+    folder = fit_folder(tiny)
     assert json.loads((folder.path / "environment.json").read_text())["commit"] is None
 
 
@@ -237,7 +238,7 @@ def test_without_git_a_run_has_no_commit(tiny, monkeypatch):
 )
 def test_a_run_stopped_at_any_step_ends_as_one_that_was_not(tiny, tmp_path, monkeypatch, number, method, step):
     """Between evaluations, at one, and at the end: the sums since the last evaluation are part of the state."""
-    whole = fit(replace(tiny, method=method, out=str(tmp_path / "whole")))
+    whole = fit_folder(replace(tiny, method=method, out=str(tmp_path / "whole")))
     shown = Display.step
 
     def stop_at(self, now):
@@ -248,24 +249,25 @@ def test_a_run_stopped_at_any_step_ends_as_one_that_was_not(tiny, tmp_path, monk
     monkeypatch.setattr(Display, "step", stop_at)
     run = replace(tiny, method=method)
     with pytest.raises(Stopped) as stopped:
-        fit(run)
+        fit_folder(run)
     assert stopped.value.exit_code == 128 + number
     assert torch.load(run.folder / "checkpoint.pt", weights_only=True)["step"] == step
     monkeypatch.setattr(Display, "step", shown)
-    resumed = fit(run, resume=True)
+    resumed = fit_folder(run, resume=True)
     for name in ("weights.safetensors", "weights-raw.safetensors", "metrics.jsonl", "result.json"):
         assert (whole.path / name).read_bytes() == (resumed.path / name).read_bytes(), name
 
 
 def test_a_teacher_starts_from_that_backbone_too_and_the_threads_stay_the_runs_own(tiny, tmp_path, monkeypatch):
-    first = fit(replace(tiny, method="bam-uda", threads=2, steps=1))
+    first = fit_folder(replace(tiny, method="bam-uda", threads=2, steps=1))
     seen = []
 
     def remember(run, method, loader, state, *rest):
         seen.append((state, torch.get_num_threads()))
 
-    monkeypatch.setattr("surelabel.training.fit._train", remember)
-    fit(replace(tiny, method="paws+ema", init=str(first.path), out=str(tmp_path / "later")))
+    monkeypatch.setattr("surelabel.training.fit.train_and_save", remember)
+    monkeypatch.setattr("surelabel.training.fit._tested", lambda trained, console: trained)
+    fit_folder(replace(tiny, method="paws+ema", init=str(first.path), out=str(tmp_path / "later")))
     (state, threads), stored = seen[0], first.weights()
     assert threads == 1
     for network in state.networks:
@@ -277,7 +279,7 @@ def test_finetuning_refuses_data_that_have_changed(tiny, tmp_path, capsys):
     data = tmp_path / "own.npz"
     images, labels = digits()
     np.savez(data, images=images, labels=labels)
-    first = fit(replace(tiny, method="paws", data=str(data)))
+    first = fit_folder(replace(tiny, method="paws", data=str(data)))
     np.savez(data, images=images[::-1], labels=labels[::-1])
     assert main(["finetune", str(first.path)]) == 2
     assert "was begun with other data" in capsys.readouterr().err
@@ -287,7 +289,7 @@ def test_finetuning_refuses_data_that_have_changed(tiny, tmp_path, capsys):
 
 
 def test_finetuning_teaches_a_linear_head_by_the_labels_of_the_run(tiny, capsys):
-    first = fit(replace(tiny, method="paws", steps=40))
+    first = fit_folder(replace(tiny, method="paws", steps=40))
     assert main(["finetune", str(first.path), "--optimizer.lr", "0.05"]) == 0
     tuned = RunFolder(f"{first.path}-finetuned")
     assert np.array_equal(tuned.labelled(), first.labelled())
@@ -308,14 +310,14 @@ def test_finetuning_teaches_a_linear_head_by_the_labels_of_the_run(tiny, capsys)
 
 
 def test_a_second_process_in_the_same_folder_is_refused(tiny):
-    folder = fit(tiny)
+    folder = fit_folder(tiny)
     with folder.locked(), pytest.raises(UserError, match="another process is training in"):
-        fit(tiny, resume=True)
-    fit(tiny, resume=True)
+        fit_folder(tiny, resume=True)
+    fit_folder(tiny, resume=True)
 
 
 def test_what_a_killed_process_left_half_written_is_removed_and_nothing_else(tiny):
-    folder = fit(tiny)
+    folder = fit_folder(tiny)
     (folder.path / ".checkpoint.pt.x1y2").write_bytes(b"half")
     (folder.path / ".checkpoint-best.pt.z3").mkdir()
     (folder.path / ".notes.txt").write_text("mine")
@@ -324,7 +326,7 @@ def test_what_a_killed_process_left_half_written_is_removed_and_nothing_else(tin
 
 
 def test_the_last_two_checkpoints_and_the_most_accurate_one_are_kept(tiny):
-    folder = fit(replace(tiny, steps=40))
+    folder = fit_folder(replace(tiny, steps=40))
     rows = [json.loads(line) for line in (folder.path / "metrics.jsonl").read_text().splitlines()]
     best = max(rows, key=lambda row: row["accuracy"])
     steps = {name: read_checkpoint(folder.path / f"checkpoint{name}.pt")["step"] for name in ("", "-previous", "-best")}
@@ -333,17 +335,17 @@ def test_the_last_two_checkpoints_and_the_most_accurate_one_are_kept(tiny):
 
 @pytest.mark.parametrize("part", ["torch", "processor"])
 def test_another_torch_or_processor_is_said(tiny, capsys, part):
-    path = fit(tiny).path / "environment.json"
+    path = fit_folder(tiny).path / "environment.json"
     environment = json.loads(path.read_text())
     path.write_text(json.dumps(environment | {part: "another"}))
-    fit(tiny, resume=True)
+    fit_folder(tiny, resume=True)
     words = f"begun with {part} another, and goes on with {environment[part]}: not bit for bit"
     assert words in capsys.readouterr().out.replace("\n", " ")
 
 
 def test_another_number_of_threads_is_said_and_used(tiny, capsys):
-    fit(tiny)
-    fit(replace(tiny, threads=2), resume=True)
+    fit_folder(tiny)
+    fit_folder(replace(tiny, threads=2), resume=True)
     assert "begun with --threads 1, and goes on with 2" in capsys.readouterr().out.replace("\n", " ")
     assert torch.get_num_threads() == 2
 
@@ -351,7 +353,7 @@ def test_another_number_of_threads_is_said_and_used(tiny, capsys):
 def test_a_disk_that_fills_up_stops_the_run_and_leaves_the_earlier_checkpoint_good(tiny, tmp_path):
     """A limit on the size of files stands for a full disk: it fails in the same place, in the middle of a write."""
     resource = pytest.importorskip("resource")
-    folder = fit(replace(tiny, steps=8)).path
+    folder = fit_folder(replace(tiny, steps=8)).path
     state = read_checkpoint(folder / "checkpoint.pt")
     size = (folder / "checkpoint.pt").stat().st_size
     (folder / "checkpoint.pt").replace(folder / "checkpoint-previous.pt")
@@ -360,9 +362,9 @@ def test_a_disk_that_fills_up_stops_the_run_and_leaves_the_earlier_checkpoint_go
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size - 1000, before[1]))
         with pytest.raises(UserError, match=r"cannot write .*checkpoint\.pt"):
-            fit(replace(tiny, steps=8, out=str(tmp_path / "other"), seed=1))
+            fit_folder(replace(tiny, steps=8, out=str(tmp_path / "other"), seed=1))
         with pytest.raises(UserError, match="cannot write"):
-            fit(replace(tiny, steps=8), resume=True)
+            fit_folder(replace(tiny, steps=8), resume=True)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert not (tmp_path / "other" / "checkpoint.pt").exists()
@@ -372,7 +374,7 @@ def test_a_disk_that_fills_up_stops_the_run_and_leaves_the_earlier_checkpoint_go
 
 @pytest.mark.parametrize("method", ["bam-uda", "bam-paws+ema"])
 def test_mixed_precision_trains(tiny, method):
-    folder = fit(replace(tiny, method=method, precision="bf16-mixed"))
+    folder = fit_folder(replace(tiny, method=method, precision="bf16-mixed"))
     weights = folder.weights()
     assert all(torch.isfinite(tensor).all() for tensor in weights.values())
     assert {tensor.dtype for tensor in weights.values()} <= {torch.float32, torch.int64}
@@ -384,7 +386,7 @@ def test_a_compiled_network_trains_as_the_bare_one(tiny, method, monkeypatch):
     compiled = partial(torch.compile, backend="aot_eager")
     monkeypatch.setattr(torch, "compile", compiled)
     run = replace(tiny, method=method, precision="64")
-    found = [fit(replace(run, compile=which, out=f"{tiny.folder}-{which}")) for which in (False, True)]
+    found = [fit_folder(replace(run, compile=which, out=f"{tiny.folder}-{which}")) for which in (False, True)]
     torch.testing.assert_close(found[1].weights(), found[0].weights(), rtol=0, atol=1e-9)
     assert found[1].config.compile
 

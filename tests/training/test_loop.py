@@ -1,7 +1,5 @@
 import json
 import math
-import re
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -10,11 +8,10 @@ import torch
 
 from surelabel.config.run import Average, Head, Optimizer
 from surelabel.training import build, build_data
-from surelabel.training.fit import fit
-from surelabel.training.loop import DivergenceGuard, Stopwatch, training_step
+from surelabel.training.loop import training_step
 from surelabel.training.run_folder import RAW, RunFolder
-from surelabel.utils.errors import UserError
 from tests.conftest import digits
+from tests.helpers.runs import fit_folder
 
 
 def rows(folder: RunFolder):
@@ -24,7 +21,7 @@ def rows(folder: RunFolder):
 @pytest.mark.parametrize("method", ["supervised", "fixmatch"])
 def test_two_runs_with_one_seed_are_bit_identical_and_another_seed_is_not(tiny, tmp_path, method):
     first, again, other = (
-        fit(replace(tiny, method=method, out=str(tmp_path / name), seed=seed))
+        fit_folder(replace(tiny, method=method, out=str(tmp_path / name), seed=seed))
         for name, seed in (("a", 0), ("b", 0), ("c", 1))
     )
     assert (first.path / "weights.safetensors").read_bytes() == (again.path / "weights.safetensors").read_bytes()
@@ -33,7 +30,7 @@ def test_two_runs_with_one_seed_are_bit_identical_and_another_seed_is_not(tiny, 
 
 
 def test_a_line_of_metrics_has_every_figure(tiny):
-    lines = rows(fit(tiny))
+    lines = rows(fit_folder(tiny))
     assert [line["step"] for line in lines] == [4, 8, 12]
     asked = {"accuracy", "ece", "nll", "brier", "raw_accuracy", "raw_ece", "purity", "acceptance", "pool_confidence"}
     for line in lines:
@@ -45,7 +42,7 @@ def test_a_line_of_metrics_has_every_figure(tiny):
 
 def test_purity_is_null_where_the_pools_labels_are_unknown_and_acceptance_stays(tiny, tmp_path):
     accept_all = replace(tiny, selection=replace(tiny.selection, threshold=0.0))
-    line = rows(fit(accept_all))[-1]
+    line = rows(fit_folder(accept_all))[-1]
     assert line["acceptance"] == 1
     assert 0 <= line["purity"] <= 1
 
@@ -54,10 +51,10 @@ def test_purity_is_null_where_the_pools_labels_are_unknown_and_acceptance_stays(
     np.savez(tmp_path / "few.npz", **stored)
     few = replace(accept_all, data=str(tmp_path / "few.npz"), labels="all", out=str(tmp_path / "few"))
     # With this seed, the one image of the pool that the only step sees has no label.
-    line = rows(fit(replace(few, steps=1, batch=replace(tiny.batch, labelled=2, ratio=1))))[-1]
+    line = rows(fit_folder(replace(few, steps=1, batch=replace(tiny.batch, labelled=2, ratio=1))))[-1]
     assert line["acceptance"] == 1
     assert line["purity"] is None
-    assert rows(fit(replace(tiny, method="supervised", out=tiny.out + "-supervised")))[-1]["purity"] is None
+    assert rows(fit_folder(replace(tiny, method="supervised", out=tiny.out + "-supervised")))[-1]["purity"] is None
 
 
 @pytest.fixture
@@ -76,24 +73,26 @@ def steps(monkeypatch):
 
 
 def test_learning_rates_fall_as_the_schedule_says_the_heads_too(tiny, tmp_path, steps):
-    fit(replace(tiny, method="bam-uda", optimizer=Optimizer(lr=0.5), head=Head(lr=0.02)))
+    fit_folder(replace(tiny, method="bam-uda", optimizer=Optimizer(lr=0.5), head=Head(lr=0.02)))
     shares = [math.cos(7 * math.pi * k / (16 * 12)) for k in range(12)]
     np.testing.assert_allclose([rates for rates, _ in steps], [[0.5 * s, 0.5 * s, 0.02 * s] for s in shares])
 
     steps.clear()
     rising = Optimizer(lr=0.5, schedule="warmup-cosine", warmup=4, start=0.2, end=0.1)
-    fit(replace(tiny, method="paws", optimizer=rising, out=str(tmp_path / "rising")))
+    fit_folder(replace(tiny, method="paws", optimizer=rising, out=str(tmp_path / "rising")))
     shares = [0.2, 0.4, 0.6, 0.8] + [0.1 + 0.9 * (1 + math.cos(math.pi * k / 8)) / 2 for k in range(8)]
     np.testing.assert_allclose([rates for rates, _ in steps], [[0.5 * s, 0.5 * s] for s in shares])
 
 
 def test_a_line_has_the_means_of_the_steps_since_the_line_before(tiny, steps):
-    lines = rows(fit(replace(tiny, method="uda", selection=replace(tiny.selection, threshold=0.12))))
+    lines = rows(fit_folder(replace(tiny, method="uda", selection=replace(tiny.selection, threshold=0.12))))
     accepted = []
     for number, line in enumerate(lines):
         own = [losses for _, losses in steps[4 * number : 4 * number + 4]]
-        assert line["labelled_loss"] == pytest.approx(np.mean([of.labelled.item() for of in own]), rel=1e-5)
-        assert line["unlabelled_loss"] == pytest.approx(np.mean([of.unlabelled.item() for of in own]), rel=1e-5)
+        assert line["labelled_loss"] == pytest.approx(np.mean([of.parts["labelled"].item() for of in own]), rel=1e-5)
+        assert line["unlabelled_loss"] == pytest.approx(
+            np.mean([of.parts["unlabelled"].item() for of in own]), rel=1e-5
+        )
         confidence = torch.cat([of.prediction.probs.amax(dim=1) for of in own])
         assert line["pool_confidence"] == pytest.approx(float(confidence.mean()), rel=1e-5)
         assert line["acceptance"] == pytest.approx(float(torch.cat([of.mask for of in own]).float().mean()))
@@ -103,92 +102,22 @@ def test_a_line_has_the_means_of_the_steps_since_the_line_before(tiny, steps):
 
 def test_the_elbo_of_a_run_divides_by_the_samples_of_its_pool(tiny, digits_data):
     run = replace(tiny, method="bam-uda", steps=1)
-    (line,) = rows(fit(run))
+    (line,) = rows(fit_folder(run))
     network = build.build_network(build.resolve(run), build_data.task_of(digits_data))
     assert line["prior_loss"] == pytest.approx(sum(part.sum().item() for part in network.head.kl()) / 1400, rel=1e-5)
-
-
-def test_timings_lie_beside_the_metrics(tiny):
-    folder = fit(tiny)
-    lines = [json.loads(line) for line in (folder.path / "timings.jsonl").read_text().splitlines()]
-    assert [line["step"] for line in lines] == [4, 8, 12]
-    assert all(line["images_per_second"] > 0 for line in lines)
-    assert {"views", "training", "evaluation"} <= set(lines[0])
-    assert [line["steps"] for line in lines] == [4, 4, 4]
-    assert all(line["stepping"] >= line["views"] + line["training"] for line in lines)
-
-
-def test_what_a_gpu_has_still_to_do_at_the_end_of_a_lap_is_time_of_its_steps(monkeypatch):
-    """Launching a step takes little time; waiting for all of them takes more."""
-    clock = [0.0]
-
-    def wait(seconds):
-        clock[0] += seconds
-
-    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(torch.accelerator, "synchronize", lambda: wait(5))
-    laps = {}
-    for device in ("cpu", "cuda"):
-        watch = Stopwatch(device)
-        for _ in range(5):
-            with watch.part("training"):
-                watch.steps += 1
-                wait(0.25)
-        with watch.evaluation():
-            wait(2)
-        laps[device] = watch.lap()
-    assert (laps["cpu"]["stepping"], laps["cuda"]["stepping"]) == (1.25, 6.25)
-    assert (laps["cpu"]["training"], laps["cuda"]["training"]) == (1.25, 6.25)
-    assert all(lap["evaluation"] == 2 and lap["steps"] == 5 for lap in laps.values())
-
-
-@pytest.mark.parametrize("check_every", [1, 3])
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_a_loss_that_is_no_finite_number_is_told_with_its_step(tiny, digits_data, tmp_path, check_every, bad):
-    run = build.resolve(tiny)
-    state = build.build_state(run, build.build_network(run, build_data.task_of(digits_data)), build.build_method(run))
-    loader = build.build_loader(run, digits_data, build_data.build_split(run, digits_data))
-    health = DivergenceGuard(run, state, loader, RunFolder(tmp_path))
-    health.check_every = check_every
-    with pytest.raises(UserError, match=rf"the loss became {bad} at step 8,.*smaller --optimizer\.lr"):
-        for state.step, loss in ((7, 1.0), (8, bad), (9, 1.0), (10, 1.0)):
-            health.note(torch.tensor(loss))
 
 
 @pytest.mark.parametrize("method", ["fixmatch", "paws"])
 def test_a_run_without_a_test_set_trains_and_saves(tiny, tmp_path, method):
     images, labels = digits()
     np.savez(tmp_path / "train.npz", images=images, labels=labels)
-    folder = fit(replace(tiny, method=method, data=str(tmp_path / "train.npz")))
+    folder = fit_folder(replace(tiny, method=method, data=str(tmp_path / "train.npz")))
     assert (folder.path / "weights.safetensors").exists()
-
-
-def test_a_run_without_a_test_set_does_not_save_what_diverged(tiny, tmp_path):
-    stored = dict(np.load(tiny.data))
-    np.savez(tmp_path / "train.npz", images=stored["images"], labels=stored["labels"])
-    run = replace(tiny, data=str(tmp_path / "train.npz"), optimizer=Optimizer(lr=1e38), steps=1)
-    with pytest.raises(
-        UserError, match=r"the predictions became nan at step 1, and the run stopped.*no checkpoint yet"
-    ):
-        fit(run)
-    assert not (run.folder / "checkpoint.pt").exists()
-
-
-def test_a_run_that_diverges_stops_and_keeps_its_last_good_checkpoint(tiny):
-    run = replace(tiny, optimizer=Optimizer(lr=20), evaluation=replace(tiny.evaluation, every=5))
-    with pytest.raises(
-        UserError, match=r"became (nan|inf) at step \d+, and the run stopped; .* keeps its last good checkpoint"
-    ) as told:
-        fit(run)
-    assert int(re.search(r"step (\d+)", str(told.value))[1]) > 5
-    kept = torch.load(run.folder / "checkpoint.pt", weights_only=True)
-    assert kept["step"] == 5
-    assert all(torch.isfinite(tensor).all() for tensor in kept["network"].values())
 
 
 def test_evaluated_are_the_averaged_weights_with_the_raw_beside_them(tiny):
     every = replace(tiny.evaluation, samples=None)
-    folder = fit(replace(tiny, average=Average(decay=1.0), evaluation=every))
+    folder = fit_folder(replace(tiny, average=Average(decay=1.0), evaluation=every))
     averaged, raw = folder.weights(), folder.weights(RAW)
     assert not torch.equal(averaged["head.weight"], raw["head.weight"])
     result = json.loads((folder.path / "result.json").read_text())
@@ -203,7 +132,7 @@ def test_evaluated_are_the_averaged_weights_with_the_raw_beside_them(tiny):
 
 def test_it_learns(tiny):
     """40 labels of ten digits: far better than chance, in seconds."""
-    folder = fit(
+    folder = fit_folder(
         replace(tiny, steps=150, batch=replace(tiny.batch, labelled=16), evaluation=replace(tiny.evaluation, every=0.2))
     )
     assert json.loads((folder.path / "result.json").read_text())["averaged"]["accuracy"] > 0.6

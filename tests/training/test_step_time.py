@@ -23,7 +23,7 @@ def test_minutes_become_steps_with_time_left_to_evaluate(minutes, seconds, steps
 def test_a_run_of_some_minutes_has_the_steps_that_they_allow(tiny, monkeypatch):
     monkeypatch.setattr(fit, "seconds_per_step", lambda *_: 0.01)
     monkeypatch.setattr(pace, "FEWEST", 8)
-    folder = fit.fit(replace(tiny, evaluation=replace(tiny.evaluation, every=0.5)), minutes=0.0025)
-    assert folder.config.steps == 12
-    rows = [json.loads(line) for line in (folder.path / "metrics.jsonl").read_text().splitlines()]
+    trained = fit.fit(replace(tiny, evaluation=replace(tiny.evaluation, every=0.5)), minutes=0.0025)
+    assert trained.config.steps == 12
+    rows = [json.loads(line) for line in (trained.folder.path / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [6, 12]

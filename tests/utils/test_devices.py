@@ -13,10 +13,10 @@ from surelabel.config.validate import validate
 from surelabel.data.tables import source as table
 from surelabel.training import build
 from surelabel.training.build_views import build_view
-from surelabel.training.fit import fit
 from surelabel.training.state import TrainState
 from surelabel.utils import devices
 from surelabel.utils.errors import UserError
+from tests.helpers.runs import fit_folder
 
 
 @pytest.mark.parametrize("device", ["cuda", "mps"])
@@ -64,7 +64,7 @@ def test_in_mixed_precision_teacher_and_network_compute_alike(tiny, method):
 
     handle = nn.modules.module.register_module_forward_hook(note)
     try:
-        fit(replace(tiny, method=method, precision="bf16-mixed", steps=2))
+        fit_folder(replace(tiny, method=method, precision="bf16-mixed", steps=2))
     finally:
         handle.remove()
     training = {("training", with_gradients, torch.bfloat16) for with_gradients in (True, False)}
@@ -80,7 +80,7 @@ def test_in_mixed_precision_samples_are_normalised_before_they_lose_bits(tiny, t
         np.savez(tmp_path / f"{name}.npz", **(stored | floats))
         views = replace(tiny.views, strong="weak")
         run = replace(tiny, data=str(tmp_path / f"{name}.npz"), views=views, precision="bf16-mixed", steps=4)
-        folder = fit(replace(run, out=str(tmp_path / name)))
+        folder = fit_folder(replace(run, out=str(tmp_path / name)))
         found.append(json.loads((folder.path / "metrics.jsonl").read_text())["labelled_loss"])
     assert found[1] == pytest.approx(found[0], rel=0.02)
 
@@ -94,7 +94,7 @@ def test_float16_is_refused_by_name():
 
 def test_nothing_is_put_on_a_device_before_each_process_has_its_own(tiny, monkeypatch):
     """Until the launch the current GPU of every process is the first one, and there a state would stay."""
-    fit(tiny)
+    fit_folder(tiny)
     order = []
 
     def noted(owner, name):
@@ -109,7 +109,7 @@ def test_nothing_is_put_on_a_device_before_each_process_has_its_own(tiny, monkey
     noted(Fabric, "launch")
     noted(build, "build_state")
     noted(TrainState, "load_state_dict")
-    fit(tiny, resume=True)
+    fit_folder(tiny, resume=True)
     assert order == ["launch", "build_state", "load_state_dict"]
 
     # A mistake is told before there are other processes, which would tell it too.
@@ -117,9 +117,9 @@ def test_nothing_is_put_on_a_device_before_each_process_has_its_own(tiny, monkey
         (tiny.folder / name).write_bytes(b"")
     order.clear()
     with pytest.raises(UserError, match="nothing to go on from"):
-        fit(tiny, resume=True)
+        fit_folder(tiny, resume=True)
     with pytest.raises(UserError, match="has no weights yet"):
-        fit(replace(tiny, init=str(tiny.folder.parent), out=str(tiny.folder) + "-2"))
+        fit_folder(replace(tiny, init=str(tiny.folder.parent), out=str(tiny.folder) + "-2"))
     assert order == []
 
 
@@ -127,14 +127,14 @@ def test_nothing_is_put_on_a_device_before_each_process_has_its_own(tiny, monkey
 @pytest.mark.parametrize("method", ["bam-uda+ema", "bam-paws+swa"])
 def test_a_loaded_state_lies_on_the_device_whole(tiny, method):
     """The device that only describes tensors stands for a second GPU."""
-    folder = fit(replace(tiny, method=method))
+    folder = fit_folder(replace(tiny, method=method))
     run = replace(folder.config, device="meta")
     state = build.build_state(run, build.build_network(run, folder.task()), build.build_method(run))
     stored, _ = folder.stored_state()
-    stored["tally"] = {"steps": torch.ones(())}
+    stored["running_sums"] = {"steps": torch.ones(())}
     state.load_state_dict(stored)
     tensors = [*state.network.state_dict().values(), *state.evaluated.state_dict().values()]
-    tensors += [*state.selection.values(), *state.tally.values()]
+    tensors += [*state.selection.values(), *state.running_sums.values()]
     tensors += [value for optimizer in state.optimizers for held in optimizer.state.values() for value in held.values()]
     # Adam counts its steps on the CPU.
     assert {tensor.device.type for tensor in tensors if tensor.numel() > 1 or tensor.ndim} == {"meta"}

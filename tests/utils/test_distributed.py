@@ -20,11 +20,11 @@ from surelabel.config.run import Network, Optimizer
 from surelabel.config.settings import to_yaml
 from surelabel.config.validate import validate
 from surelabel.training import build, build_data
-from surelabel.training.fit import fit
 from surelabel.training.loop import training_step
 from surelabel.utils.distributed import World
 from surelabel.utils.errors import UserError
 from tests.conftest import PATIENCE, signalled
+from tests.helpers.runs import fit_folder
 
 METHODS = ["fixmatch", "bam-uda", "paws", "bam-paws+ema"]
 DIVIDED_BY_BATCH = ["bam-fixmatch", "bam-paws"]  # the KL term, as the released code has it
@@ -98,7 +98,7 @@ def test_with_batch_norm_two_processes_have_one_state_between_two_steps(tiny, di
             torch.testing.assert_close(*[state[part] for state in states], rtol=0, atol=0)
         norm = next(name for name in states[0]["network"] if name.endswith("running_var"))
         assert states[0]["network"][norm].std() > 0
-        assert states[0]["tally"] != states[1]["tally"]
+        assert states[0]["running_sums"] != states[1]["running_sums"]
 
 
 def command(run, *arguments):
@@ -119,8 +119,8 @@ def test_a_run_may_go_on_with_another_number_of_processes_and_has_the_figures_of
     stopped = subprocess.run(begin, check=False, capture_output=True, text=True, timeout=PATIENCE)
     assert stopped.returncode == 128 + signal.SIGTERM, stopped.stderr
     assert stopped.stdout.count("Go on with: surelabel fit --resume") == 1
-    fit(replace(run, out=str(both)), resume=True)
-    fit(replace(run, out=str(alone)))
+    fit_folder(replace(run, out=str(both)), resume=True)
+    fit_folder(replace(run, out=str(alone)))
     for mine, theirs in zip(rows(both), rows(alone), strict=True):
         assert mine.keys() == theirs.keys()
         for key, value in theirs.items():
@@ -155,7 +155,7 @@ def test_a_sum_is_taken_up_by_as_many_processes_or_by_another_number():
 def test_torchrun_starts_the_processes_too(tiny, tmp_path):
     run = replace(exact(tiny, "paws"), steps=4, threads=1)
     alone, both = tmp_path / "alone", tmp_path / "both"
-    fit(replace(run, out=str(alone)))
+    fit_folder(replace(run, out=str(alone)))
     words = command(run, "--out", str(both), "--devices", "2")[1:]
     runner = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *words]
     done = subprocess.run(runner, check=False, capture_output=True, text=True, timeout=PATIENCE)

@@ -9,8 +9,9 @@ from typing import Any
 
 from surelabel.cli.fit_help import fit_help
 from surelabel.cli.fit_recipe import check_beside, check_together, chosen_recipe, from_run, number_of
-from surelabel.config.ignored import METHOD_KEYS, ignored_settings
-from surelabel.config.recipes import NAMED_DATA, RELEASED, SIZES, finetune, parse, recipe
+from surelabel.config.benchmarks import NAMED_DATA
+from surelabel.config.methods import FILLED, find
+from surelabel.config.recipes import RELEASED, SIZES, finetune, parse
 from surelabel.config.run import MACHINE, MORE_STEPS, RunConfig
 from surelabel.config.settings import (
     CONFIG,
@@ -25,6 +26,7 @@ from surelabel.config.settings import (
     with_settings,
     wrong_type,
 )
+from surelabel.config.validate import ignored_settings
 from surelabel.utils.errors import UserError, suggestion
 
 FINETUNE = """usage: surelabel finetune RUN [--SETTING VALUE ...]
@@ -67,7 +69,7 @@ def read_options(arguments: list[str]) -> Options | None:
     """The options that these arguments mean; None where they only ask for something to be printed."""
     given = split(_with_data(arguments))
     if "help" in given:
-        print(fit_help(recipe(), EXTRA), end="")
+        print(fit_help(RunConfig(), EXTRA), end="")
         return None
     extra = {key: given.pop(key) for key in EXTRA if key in given}
     for key, value in given.items():
@@ -153,8 +155,8 @@ def _run(given: dict[str, str], extra: dict[str, str]) -> RunConfig:
     from_file: dict[str, Any] = read_yaml(extra["config"]) if "config" in extra else {}
     if "method" in from_file and given.get("method", from_file["method"]) != from_file["method"]:
         # The file's constants are those of its own method, and would turn another into it.
-        from_file = {key: value for key, value in from_file.items() if key not in (*METHOD_KEYS, "out")}
-        if RunConfig(given["method"]).uses_neighbours != RunConfig(from_file["method"]).uses_neighbours:
+        from_file = {key: value for key, value in from_file.items() if key not in (*FILLED, "out")}
+        if find(given["method"]).family != find(from_file["method"]).family:
             from_file = {key: value for key, value in from_file.items() if key.partition(".")[0] not in FAMILY}
     chosen: dict[str, Any] = {}
     if "recipe" in extra:

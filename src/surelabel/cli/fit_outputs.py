@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,58 +12,48 @@ from rich.console import Console
 
 from surelabel.config.run import RunConfig
 from surelabel.config.settings import CONFIG
-from surelabel.data.naming import called
-from surelabel.data.source import UNLABELLED, DataSet, Images, Source
+from surelabel.data.source import UNLABELLED, Images, Source
 from surelabel.inference import cross_validation as estimate
 from surelabel.inference.cross_validation import Estimate
 from surelabel.inference.near_duplicates import near_duplicates
-from surelabel.inference.predict import write_predictions
-from surelabel.inference.trained_run import data_of, load_network
-from surelabel.models.frozen_features import features_of, pictures_of
-from surelabel.report import write_report
-from surelabel.report.sections import ESTIMATE, sections
+from surelabel.inference.trained_run import TrainedRun, fit
+from surelabel.report.sections import ESTIMATE
 from surelabel.training.display import PLAIN
-from surelabel.training.evaluate import predict
-from surelabel.training.fit import fit
-from surelabel.training.run_folder import RunFolder
 from surelabel.utils.files import atomic_write
 
 PREDICTIONS, PAGE = "predictions.csv", "report.html"
 MOST_COMPARED = 20_000  # test pictures and labelled ones
 
 
-def write_fit_outputs(path: Path, folds: int | None = None, console: Console | None = None) -> None:
-    """Predict every unlabelled sample, estimate the accuracy, say what to doubt, and write the page."""
+def write_fit_outputs(run: TrainedRun, folds: int | None = None, console: Console | None = None) -> None:
+    """Predict every unlabelled sample, estimate the accuracy, warn of what to doubt, and write the page."""
     console = console or Console()
-    folder = RunFolder(path)
-    data = data_of(folder)
-    unlabelled = np.flatnonzero(data.train.labels == UNLABELLED)
-    if len(unlabelled):
-        prediction = predict(load_network(folder), data.train, unlabelled, folder.config.evaluation.batch)
-        write_predictions(path / PREDICTIONS, prediction, called(data.train, unlabelled), data.classes)
-        console.print(f"{len(unlabelled):,} predictions in {path / PREDICTIONS}", **PLAIN)
+    if (run.data.train.labels == UNLABELLED).any():
+        predictions = run.predict_pool()
+        predictions.save(run.path / PREDICTIONS)
+        console.print(f"{len(predictions):,} predictions in {run.path / PREDICTIONS}", **PLAIN)
     else:
         console.print("No predictions: every sample has a label. surelabel predict takes new ones", **PLAIN)
-    for note in data_warnings(data, folder):
+    for note in data_warnings(run):
         console.print(note, **PLAIN)
-    console.print(_estimated(folder, data, folds, console), **PLAIN)
-    _write_page(path, console)
+    console.print(_estimated(run, folds, console), **PLAIN)
+    _write_page(run, console)
 
 
-def _estimated(folder: RunFolder, data: DataSet, folds: int | None, console: Console) -> str:
+def _estimated(run: TrainedRun, folds: int | None, console: Console) -> str:
     """How accurate it is, as far as that can be told, in words; they are kept for the page."""
-    features = features_of(data.train)
+    data = run.data
     if folds is not None:
-        found, of = estimate.retrain(folder, folds, partial(_part, console=console)), "the run itself"
-    elif data.test is None and features is not None:
-        found = estimate.linear_probe(features, folder.labelled(), folder.config.seed)
+        found, of = estimate.retrain(run, folds, partial(_fold, console=console)), "the run itself"
+    elif data.test is None and data.train.features is not None:
+        found = estimate.linear_probe(data.train, run.labelled, run.config.seed)
         of = "a linear classifier on the same features"
     elif data.test is None:
-        return f"How accurate is it? surelabel fit --resume {folder.path} --cv 5 trains five times more to tell"
+        return f"How accurate is it? surelabel fit --resume {run.path} --cv 5 trains five times more to tell"
     else:
-        return f"Figures on the {len(data.test)} test samples are in {folder.path / 'result.json'}"
+        return f"Metrics on the {len(data.test)} test samples are in {run.path / 'result.json'}"
     words = format_estimate(found, of)
-    with atomic_write(folder.path / ESTIMATE) as file:
+    with atomic_write(run.path / ESTIMATE) as file:
         json.dump(asdict(found) | {"words": words}, file, indent=1)
     return words
 
@@ -79,23 +68,21 @@ def format_estimate(found: Estimate, of: str) -> str:
     )
 
 
-def data_warnings(data: DataSet, folder: RunFolder) -> list[str]:
+def data_warnings(run: TrainedRun) -> list[str]:
     """What should make one doubt: pictures that no label seems to be like, and test pictures that are in training."""
-    notes = []
-    labelled = folder.labelled()
-    features = features_of(data.train)
-    if features is not None:
-        share = estimate.ood_fraction(features, labelled)
+    notes, data, labelled = [], run.data, run.labelled
+    if data.train.features is not None:
+        share = estimate.ood_fraction(data.train, labelled)
         if share > estimate.MOST_OOD:
             notes.append(
                 f"Warning: {share:.0%} of the unlabelled pictures are unlike any labelled one. The pool may hold kinds "
                 "of things that no label names; those will be given one of the known classes all the same"
             )
-    pictures = features is not None or len(data.train.shape) == 3
+    pictures = data.train.features is not None or len(data.train.shape) == 3
     if data.test is not None and pictures and len(data.test) + len(labelled) <= MOST_COMPARED:
         pairs = near_duplicates(_batches(data.train, labelled), _batches(data.test, np.arange(len(data.test))))
         if len(pairs):
-            (a,), (b,) = called(data.train, labelled[pairs[:1, 0]]), called(data.test, pairs[:1, 1])
+            (a,), (b,) = data.train.names(labelled[pairs[:1, 0]]), data.test.names(pairs[:1, 1])
             notes.append(
                 f"Warning: {len(pairs)} test pictures are nearly the same as labelled ones (such as {b} and {a}): the "
                 "figures flatter"
@@ -105,19 +92,19 @@ def data_warnings(data: DataSet, folder: RunFolder) -> list[str]:
 
 def _batches(source: Source, index: NDArray[np.int64], batch: int = 256) -> Iterator[Images]:
     """These pictures, some at a time."""
-    return (pictures_of(source, index[start : start + batch]) for start in range(0, len(index), batch))
+    return (source.pictures(index[start : start + batch]) for start in range(0, len(index), batch))
 
 
-def _part(run: RunConfig, console: Console) -> RunFolder:
-    """Train without one part of the labels, or go on with that where it was begun; only the part is named."""
-    begun = (run.folder / CONFIG).is_file()
-    console.print(f"Cross-validation: {'going on with' if begun else 'training without'} part {run.holdout}", **PLAIN)
-    return fit(run, resume=begun, console=Console(quiet=True))
+def _fold(config: RunConfig, console: Console) -> TrainedRun:
+    """Train without one fold of the labels, or resume that where it was begun; only the fold is shown."""
+    begun = (config.folder / CONFIG).is_file()
+    console.print(f"Cross-validation: {'resuming' if begun else 'training without'} part {config.holdout}", **PLAIN)
+    return fit(config, resume=begun, console=Console(quiet=True))
 
 
-def _write_page(path: Path, console: Console) -> None:
+def _write_page(run: TrainedRun, console: Console) -> None:
     if not find_spec("jinja2") or not find_spec("matplotlib"):
         console.print("For a page with pictures: pip install 'surelabel[report]', then surelabel report", **PLAIN)
         return
-    write_report([path], path / PAGE, sections([path]))
-    console.print(f"A page to look at: {path / PAGE}", **PLAIN)
+    run.report(run.path / PAGE)
+    console.print(f"A page to look at: {run.path / PAGE}", **PLAIN)

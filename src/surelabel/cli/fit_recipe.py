@@ -4,7 +4,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from surelabel.config.recipes import NAMED_DATA, SIZES, pictures, recipe
+from surelabel.config.benchmarks import NAMED_DATA
+from surelabel.config.methods import find
+from surelabel.config.recipes import SIZES, pictures, recipe
 from surelabel.config.run import RunConfig
 from surelabel.config.settings import CONFIG, read_run
 from surelabel.data.probe import looks_photographic
@@ -19,7 +21,7 @@ def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str
             raise UserError("--size chooses the size of a network, and encoder is one: leave --size out")
         return pictures(**({"method": RunConfig.method, "data": data, "labels": RunConfig.labels} | choice))
     free = data not in NAMED_DATA and "size" not in extra and not {"network.name", "encoder"} & set(asked)
-    if free and Path(data).is_dir() and not RunConfig(choice["method"]).uses_neighbours and looks_photographic(data):
+    if free and Path(data).is_dir() and find(choice["method"]).family != "paws" and looks_photographic(data):
         return pictures(**choice)
     return recipe(**choice, size=extra.get("size", SIZES[0]))
 

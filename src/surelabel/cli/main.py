@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from surelabel import __version__
-from surelabel.utils.errors import UserError, suggestion
+from surelabel.utils.errors import FolderExists, UserError, suggestion
 
 if TYPE_CHECKING:
     from surelabel.cli.fit import Options
     from surelabel.inference.calibration import Calibration
+    from surelabel.inference.trained_run import TrainedRun
 
 DESCRIPTION = "Train a classifier from a few labels and many unlabelled samples, with a confidence worth trusting."
 
@@ -24,11 +25,19 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _dispatch(arguments)
     except UserError as error:
-        print(f"surelabel: {error}", file=sys.stderr)
+        print(f"surelabel: {in_options(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("surelabel: interrupted", file=sys.stderr)
         return 130
+
+
+def in_options(error: UserError) -> str:
+    """What an error says, with the options that mend it."""
+    if not isinstance(error, FolderExists):
+        return str(error)
+    resume = f"resume that run with --resume {error.path}, " if error.begun else ""
+    return f"{error.path} exists already: {resume}choose another --out, or remove it"
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -69,20 +78,20 @@ def _finetune(arguments: list[str]) -> int:
 def _run(options: "Options | None", labels_of: str | None = None) -> int:
     if options is None:
         return 0
-    from surelabel.config.recipes import NAMED_DATA
-    from surelabel.training.fit import fit
+    from surelabel.config.benchmarks import NAMED_DATA
+    from surelabel.inference.trained_run import fit
     from surelabel.utils.distributed import is_rank_zero, shut_down
     from surelabel.utils.signals import Stopped
 
     folder = options.run.folder
     try:
-        fit(options.run, options.resume, labels_of=labels_of, minutes=options.minutes)
+        run = fit(options.run, resume=options.resume, labels_of=labels_of, minutes=options.minutes)
         first = is_rank_zero()
         shut_down()
         if first and (options.run.data not in NAMED_DATA or options.folds):
             from surelabel.cli.fit_outputs import write_fit_outputs
 
-            write_fit_outputs(folder, options.folds)
+            write_fit_outputs(run, options.folds)
     except Stopped as stopped:
         if is_rank_zero():
             again = f" --cv {options.folds}" if options.folds else ""
@@ -112,20 +121,26 @@ def _evaluate(arguments: list[str]) -> int:
         raise UserError("--data-dir is of the DATA to evaluate on: name a data set, or leave it out")
     from rich.console import Console
 
+    from surelabel.inference.bound import bound_of
     from surelabel.inference.held_out import evaluate_on
-    from surelabel.inference.trained_run import bound_of_run, evaluate_run
+    from surelabel.inference.trained_run import load
     from surelabel.training.display import PLAIN, describe_skipped, show_bound, show_result
 
-    console = Console()
+    console, run = Console(), load(options.folder)
     if options.data is None:
-        show_result(console, evaluate_run(options.folder))
+        if run.data.test is None:
+            raise UserError(
+                f"{run.config.data} has no test set to evaluate on: give data with labels, by "
+                f"surelabel evaluate {options.folder} DATA"
+            )
+        show_result(console, run.metrics)
     else:
-        result, skipped = evaluate_on(options.folder, options.data, options.data_dir)
+        result, skipped = evaluate_on(run, options.data, options.data_dir)
         if skipped:
             console.print(describe_skipped(skipped), **PLAIN)
         show_result(console, result, of=f"labelled samples of {options.data}")
     if options.bound:
-        show_bound(console, asdict(bound_of_run(options.folder, options.s2, options.delta)))
+        show_bound(console, asdict(bound_of(run, options.s2, options.delta)))
     return 0
 
 
@@ -143,14 +158,18 @@ def _predict(arguments: list[str]) -> int:
         (("--coverage",), {"type": float, "metavar": "SHARE", "help": "of the sets of classes (default: 0.9)"}),
     ], arguments)  # fmt: skip
     coverage = _coverage(options)
-    from surelabel.inference.predict import predict_to_csv
+    from surelabel.inference.trained_run import load
     from surelabel.training.display import describe_skipped
 
-    calibration = None if options.calibrate is None else _calibrated(options, coverage)
-    rows, skipped = predict_to_csv(options.folder, options.data, options.data_dir, Path(options.out), calibration)
-    print(f"{rows} predictions in {options.out}")
-    if skipped:
-        print(describe_skipped(skipped))
+    run = load(options.folder)
+    calibration = None if options.calibrate is None else _calibrated(run, options, coverage)
+    predictions = run.predict(options.data, options.data_dir)
+    for note in predictions.notes:
+        print(note)
+    predictions.save(options.out, calibration)
+    print(f"{len(predictions)} predictions in {options.out}")
+    if predictions.skipped:
+        print(describe_skipped(predictions.skipped))
     return 0
 
 
@@ -160,13 +179,12 @@ def _coverage(options: argparse.Namespace) -> float:
     return 0.9 if options.coverage is None else float(options.coverage)
 
 
-def _calibrated(options: argparse.Namespace, coverage: float) -> "Calibration":
+def _calibrated(run: "TrainedRun", options: argparse.Namespace, coverage: float) -> "Calibration":
     from rich.console import Console
 
-    from surelabel.inference.held_out import calibrate_run
     from surelabel.training.display import describe_skipped, show_calibration
 
-    calibration, report = calibrate_run(options.folder, options.calibrate, coverage, options.data_dir, options.data)
+    calibration, report = run.calibrate(options.calibrate, coverage, options.data_dir, options.data)
     if report.skipped:
         print(f"Of the held-out samples, {describe_skipped(report.skipped)}")
     show_calibration(Console(), asdict(report))
@@ -180,8 +198,9 @@ def _suggest(arguments: list[str]) -> int:
         (("-o", "--out"), {"default": "suggest.csv", "metavar": "FILE", "help": "the CSV file (default: suggest.csv)"}),
     ], arguments)  # fmt: skip
     from surelabel.inference.suggest import suggest_to_csv
+    from surelabel.inference.trained_run import load
 
-    found = suggest_to_csv(options.folder, options.number, Path(options.out))
+    found = suggest_to_csv(load(options.folder), options.number, Path(options.out))
     print(f"{len(found)} samples to label next, in {options.out}")
     return 0
 
@@ -191,9 +210,9 @@ def _export(arguments: list[str]) -> int:
         (("folder",), {"metavar": "RUN", "help": "a run folder"}),
         (("--onnx",), {"required": True, "metavar": "FILE", "help": "the ONNX file to write"}),
     ], arguments)  # fmt: skip
-    from surelabel.inference.onnx import export_onnx
+    from surelabel.inference.trained_run import load
 
-    difference = export_onnx(options.folder, Path(options.onnx))
+    difference = load(options.folder).export(options.onnx)
     print(f"The network is in {options.onnx}; on samples of the run it differs from torch by {difference:.0e} at most")
     return 0
 
@@ -206,11 +225,13 @@ def _report(arguments: list[str]) -> int:
         (("--coverage",), {"type": float, "metavar": "SHARE", "help": "of the sets of classes shown (default: 0.9)"}),
     ], arguments)  # fmt: skip
     coverage = _coverage(options)
-    from surelabel.report import refuse, write_report
+    from surelabel.inference.trained_run import load
+    from surelabel.report import check_page, write_report
     from surelabel.report.sections import sections
 
-    refuse([Path(folder) for folder in options.folders], Path(options.out))
-    for note in write_report(options.folders, options.out, sections(options.folders, options.calibrate, coverage)):
+    check_page([Path(folder) for folder in options.folders], Path(options.out))
+    runs = [load(folder) for folder in options.folders]
+    for note in write_report(runs, options.out, sections(runs, options.calibrate, coverage)):
         print(note)
     print(f"The report is in {options.out}")
     return 0
@@ -218,8 +239,9 @@ def _report(arguments: list[str]) -> int:
 
 def _recipes(arguments: list[str]) -> int:
     _parse("recipes", "The recipes: the paper's benchmarks, for each method.", [], arguments)
-    from surelabel.config.recipes import BENCHMARKS, SIZES
-    from surelabel.config.run import METHODS, TEACHERS
+    from surelabel.config.benchmarks import BENCHMARKS
+    from surelabel.config.methods import METHODS, TEACHERS
+    from surelabel.config.recipes import SIZES
 
     print(f"surelabel fit --recipe [METHOD-]BENCHMARK --size {'|'.join(SIZES)}\n")
     print("benchmarks: " + ", ".join(BENCHMARKS))

@@ -141,7 +141,7 @@ def _share_out(jobs: Sequence[Job], by_key: dict[str, Job], place: Place, worker
 
 def _check_needs(jobs: Sequence[Job], place: Place) -> None:
     """What is not there should be told before hours of work: data, and the packages of a pretrained network."""
-    from surelabel.data import load as datasets
+    from surelabel.data.open import open_data
     from surelabel.models.backbones import pretrained
 
     if any(job.run.encoder == pretrained.NAME for job in jobs):
@@ -149,7 +149,7 @@ def _check_needs(jobs: Sequence[Job], place: Place) -> None:
 
     for name, where in dict.fromkeys((job.run.data, data_dir(job, place.data_dir)) for job in jobs):
         try:
-            datasets.load(name, where)
+            open_data(name, where)
         except UserError as error:
             raise UserError(f"{error}. To leave it out, name the others: --data NAME") from error
 

@@ -6,11 +6,10 @@ from dataclasses import asdict, replace
 from hashlib import blake2b
 from typing import Any
 
-from surelabel.config.ignored import ignored_settings
 from surelabel.config.recipes import RELEASED
 from surelabel.config.run import OF_THE_MACHINE, RunConfig
 from surelabel.config.settings import flatten
-from surelabel.config.validate import validate
+from surelabel.config.validate import ignored_settings, validate
 from surelabel.studies.plan import Cell, Job, changed
 from surelabel.utils.errors import UserError
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from surelabel.cli.fit import parsed
-from surelabel.config.ignored import ignored_settings
 from surelabel.config.run import RunConfig
 from surelabel.config.settings import check_key, keys
+from surelabel.config.validate import ignored_settings
 from surelabel.utils.errors import UserError
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from surelabel.config.benchmarks import BENCHMARKS
+from surelabel.config.methods import find, names
 from surelabel.config.run import (
-    ALL_METHODS,
     Average,
     Batch,
     Evaluation,
@@ -27,20 +28,6 @@ from surelabel.config.run import (
 from surelabel.utils.errors import UserError, suggestion
 
 SIZES = ("laptop", "paper")
-
-# The paper's benchmarks, and Fashion-MNIST, which everybody can have: name -> (data, labels).
-BENCHMARKS: dict[str, tuple[str, int | str]] = {
-    **{f"cifar10-{labels}": ("cifar10", labels) for labels in (40, 250, 2500, 4000)},
-    **{f"cifar100-{labels}": ("cifar100", labels) for labels in (400, 4000, 10000)},
-    **{f"{data}-lt-{alpha}": (f"{data}-lt{alpha}", "10%") for data in ("cifar10", "cifar100") for alpha in (10, 100)},
-    "phc-10": ("phc", "10%"),
-    "phc-1": ("phc", "1%"),
-    **{f"fashion-mnist-{labels}": ("fashion-mnist", labels) for labels in (40, 250, 400)},
-    "imagenet-10": ("imagenet", "10%"),
-}
-
-# Data that --data knows by name; anything else is the user's own.
-NAMED_DATA = (*dict.fromkeys(data for data, _ in BENCHMARKS.values()), "mnist")
 
 # The released code's reading of how the methods work; docs/departures.md explains each.
 RELEASED: dict[str, Any] = {
@@ -66,7 +53,7 @@ CIFAR100_DECAY = 1e-3  # what FixMatch's authors use there
 def parse(name: str) -> tuple[str | None, str, int | str]:
     """'fixmatch-cifar10-250' -> ('fixmatch', 'cifar10', 250); the method may be left out."""
     known: dict[str, tuple[str | None, str]] = {benchmark: (None, benchmark) for benchmark in BENCHMARKS}
-    known |= {f"{method}-{benchmark}": (method, benchmark) for method in ALL_METHODS for benchmark in BENCHMARKS}
+    known |= {f"{method}-{benchmark}": (method, benchmark) for method in names() for benchmark in BENCHMARKS}
     if name not in known:
         raise UserError(f"there is no recipe {name!r}.{suggestion(name, known)} `surelabel recipes` lists them all")
     method, benchmark = known[name]
@@ -79,33 +66,33 @@ def recipe(
     """The run of a method on a data set, at one of the `SIZES`; with a tenth of the labels, or all those of a table."""
     if size not in SIZES:
         raise UserError(f"there is no size {size!r}.{suggestion(size, SIZES)}")
-    uses_neighbours = RunConfig(method).uses_neighbours
-    if data == "imagenet" and not uses_neighbours:
+    family = find(method).family
+    if data == "imagenet" and family != "paws":
         raise UserError(
             "ImageNet has a recipe for paws and its variants alone, as in the paper. For other methods name its "
-            "folder: --data FOLDER"
+            "folder as data"
         )
     if RunConfig(data=data).tabular:
         if size != "laptop":
-            raise UserError("the paper has no tables: leave --size out")
+            raise UserError("the paper has no tables: leave the size out")
         return table(method, data, "all" if labels is None else labels)
-    makers: dict[tuple[str, bool], Callable[[str, str, int | str], RunConfig]] = {
-        ("laptop", False): _laptop,
-        ("paper", False): _paper,
-        ("laptop", True): _laptop_paws,
-        ("paper", True): _paper_paws,
+    makers: dict[tuple[str, str], Callable[[str, str, int | str], RunConfig]] = {
+        ("laptop", "self-training"): _laptop,
+        ("paper", "self-training"): _paper,
+        ("laptop", "paws"): _laptop_paws,
+        ("paper", "paws"): _paper_paws,
     }
-    return makers[size, uses_neighbours](method, data, "10%" if labels is None else labels)
+    return makers[size, family](method, data, "10%" if labels is None else labels)
 
 
 def table(method: str, data: str, labels: int | str = "all") -> RunConfig:
     """A small network on the rows of a table: seconds to a minute on a CPU."""
-    if RunConfig(method).uses_neighbours:
-        raise UserError(f"{method} compares crops of images, and a table has none: choose another --method")
+    if find(method).family == "paws":
+        raise UserError(f"{method} compares crops of images, and a table has none: choose another method")
     return replace(
         _laptop(method, data, labels),
         steps=300,
-        batch=Batch(16, _ratio(method)),
+        batch=Batch(16, find(method).ratio),
         network=Network("mlp-2-128", norm_momentum=0.1),
         views=Views("noise", "noise", "corrupt"),
         evaluation=Evaluation(every=0.1, samples=1000),
@@ -114,65 +101,65 @@ def table(method: str, data: str, labels: int | str = "all") -> RunConfig:
 
 def pictures(method: str, data: str, labels: int | str = "all") -> RunConfig:
     """Own pictures, seen by a network that was trained on ImageNet: its features are learnt from like a table."""
-    run = table(method, data, labels)
-    network = replace(run.network, name="mlp-1-256")
-    return replace(run, image_size=PHOTOGRAPH, encoder="efficientnet-lite0", network=network)
+    config = table(method, data, labels)
+    network = replace(config.network, name="mlp-1-256")
+    return replace(config, image_size=PHOTOGRAPH, encoder="efficientnet-lite0", network=network)
 
 
 def _paper(method: str, data: str, labels: int | str) -> RunConfig:
     """Constants of the paper and of the methods' own authors; each step sees 64 labelled images."""
     # The released code's pass, and for a teacher, which cannot be part of it, the batch's own statistics: with
     # BatchNorm's slow momentum, the running ones are stale.
-    run = RunConfig(method=method, data=data, labels=labels, batch=Batch(64, _ratio(method)), forward="joint")
-    if run.teaches:
-        run = replace(run, forward=None, weak_norm="batch-kept")
-    run = replace(run, selection=Selection(quantile=_quantile(method, data)))
+    config = RunConfig(method=method, data=data, labels=labels, batch=Batch(64, find(method).ratio), forward="joint")
+    if config.teaches:
+        config = replace(config, forward=None, weak_norm="batch-kept")
+    config = replace(config, selection=Selection(quantile=_quantile(method, data)))
     if _family(data) == "cifar100":
-        return replace(run, network=Network("wrn-28-8"), optimizer=Optimizer(weight_decay=CIFAR100_DECAY))
+        return replace(config, network=Network("wrn-28-8"), optimizer=Optimizer(weight_decay=CIFAR100_DECAY))
     if data == "phc":
         epoch = -(-POOL_OF_CRYSTALS // 64)
         return replace(
-            run,
+            config,
             batch=Batch(64, 1),
             views=_periodic(),
             steps=300 * epoch,
             optimizer=Optimizer(lr=0.01),
-            selection=replace(run.selection, warmup=10 * epoch),
+            selection=replace(config.selection, warmup=10 * epoch),
             head=Head(kl_warmup=50 * epoch),
         )
-    return run
+    return config
 
 
 def _laptop(method: str, data: str, labels: int | str) -> RunConfig:
     """A small network, minutes on two cores."""
-    run = RunConfig(
+    config = RunConfig(
         method=method,
         data=data,
         labels=labels,
         steps=1000,
-        batch=Batch(16, _ratio(method)),
+        batch=Batch(16, find(method).ratio),
         network=Network("wrn-10-2", stem_stride=2, norm_momentum=0.1),
         average=Average(decay=0.99, warm=True, buffers="average"),
         evaluation=Evaluation(every=1 / 40, samples=1000),
         selection=Selection(quantile=_quantile(method, data), warmup=0.1),
     )
     if _family(data) == "cifar100":
-        return replace(run, optimizer=Optimizer(weight_decay=CIFAR100_DECAY))
+        return replace(config, optimizer=Optimizer(weight_decay=CIFAR100_DECAY))
     if data == "phc":
-        network = replace(run.network, padding="circular")
+        network = replace(config.network, padding="circular")
         head = Head(kl_warmup=1 / 6)  # 50 of the paper's 300 epochs
-        run = replace(run, steps=800, batch=Batch(64, 1), network=network, views=_periodic(), head=head)
-        if run.selection.quantile is not None:
+        config = replace(config, steps=800, batch=Batch(64, 1), network=network, views=_periodic(), head=head)
+        if config.selection.quantile is not None:
             # After so few epochs, nine tenths of the pool (the paper's Q) hold too many wrong pseudo-labels.
-            run = replace(run, selection=replace(run.selection, quantile=0.5))
-        return run
-    return run
+            config = replace(config, selection=replace(config.selection, quantile=0.5))
+        return config
+    return config
 
 
 def _paper_paws(method: str, data: str, labels: int | str) -> RunConfig:
     """PAWS's own constants for CIFAR-10 and ImageNet, and the paper's for the averages; see docs/departures.md."""
     epoch = -(-POOLS.get(data, POOLS["cifar10"]) // (4096 if data == "imagenet" else Paws.unlabelled))
-    run = RunConfig(
+    config = RunConfig(
         method=method,
         data=data,
         labels=labels,
@@ -186,15 +173,15 @@ def _paper_paws(method: str, data: str, labels: int | str) -> RunConfig:
     )
     if _family(data) == "cifar100":
         paws = Paws(per_class=6)
-        teacher = replace(run.teacher, onset=100 * epoch)
-        return replace(run, network=replace(run.network, name="wrn-28-8"), paws=paws, teacher=teacher)
+        teacher = replace(config.teacher, onset=100 * epoch)
+        return replace(config, network=replace(config.network, name="wrn-28-8"), paws=paws, teacher=teacher)
     if data == "phc":
         return replace(
-            run, steps=300 * epoch, paws=_periodic_paws(Paws()), teacher=replace(run.teacher, onset=100 * epoch)
+            config, steps=300 * epoch, paws=_periodic_paws(Paws()), teacher=replace(config.teacher, onset=100 * epoch)
         )
     if data == "imagenet":
         return replace(
-            run,
+            config,
             steps=200 * epoch,
             precision="32",  # half precision was unstable, the paper says
             network=Network("resnet-50", norm_momentum=0.1),
@@ -215,12 +202,12 @@ def _paper_paws(method: str, data: str, labels: int | str) -> RunConfig:
             teacher=Teacher("cosine", 0.95, onset=1 / 3),
             evaluation=Evaluation(every=epoch),
         )
-    return run
+    return config
 
 
 def _laptop_paws(method: str, data: str, labels: int | str) -> RunConfig:
     """PAWS on a small network: smaller batches, fewer small views, one view of each support image."""
-    run = replace(
+    config = replace(
         _laptop(method, data, labels),
         paws=Paws(48, per_class=4, support_views=1, small_crops=2),
         optimizer=Optimizer(lr=0.1, schedule="warmup-cosine", warmup=0.05),
@@ -228,42 +215,44 @@ def _laptop_paws(method: str, data: str, labels: int | str) -> RunConfig:
         head=Head(kl_warmup=1 / 12),
     )
     if data == "imagenet":  # a part of it, in small pictures: a laptop holds and sees no more
-        return replace(run, steps=300, image_size=64, paws=replace(run.paws, view="imagenet", classes=10))
+        return replace(config, steps=300, image_size=64, paws=replace(config.paws, view="imagenet", classes=10))
     if data == "phc":
-        optimizer = replace(run.optimizer, lr=0.3)
-        return replace(run, paws=_periodic_paws(replace(run.paws, unlabelled=64, per_class=8)), optimizer=optimizer)
-    return run
+        optimizer = replace(config.optimizer, lr=0.3)
+        return replace(
+            config, paws=_periodic_paws(replace(config.paws, unlabelled=64, per_class=8)), optimizer=optimizer
+        )
+    return config
 
 
-def finetune(run: RunConfig, folder: str, labelled: int) -> RunConfig:
+def finetune(config: RunConfig, folder: str, labelled: int) -> RunConfig:
     """A linear head on a trained backbone, both taught by the labels: 50 passes over them, as PAWS does on ImageNet."""
     batch = min(64, max(2, labelled))
-    views = run.views
-    if run.uses_neighbours:
-        views = _periodic() if run.paws.view == "periodic" else Views()
+    views = config.views
+    if find(config.method).family == "paws":
+        views = _periodic() if config.paws.view == "periodic" else Views()
     return RunConfig(
         method="supervised",
-        data=run.data,
-        data_dir=run.data_dir,
-        label_column=run.label_column,
-        table=run.table,
-        labels=run.labels,
-        image_size=run.image_size,
-        holdout=run.holdout,
-        seed=run.seed,
+        data=config.data,
+        data_dir=config.data_dir,
+        label_column=config.label_column,
+        table=config.table,
+        labels=config.labels,
+        image_size=config.image_size,
+        holdout=config.holdout,
+        seed=config.seed,
         steps=50 * -(-labelled // batch),
         out=f"{folder.rstrip('/')}-finetuned",
         init=folder,
-        device=run.device,
-        precision=run.precision,
-        compile=run.compile,
-        threads=run.threads,
+        device=config.device,
+        precision=config.precision,
+        compile=config.compile,
+        threads=config.threads,
         batch=Batch(batch),
-        network=run.network,
+        network=config.network,
         views=views,
         optimizer=Optimizer(lr=0.02, weight_decay=0.0, schedule="warmup-cosine", end=0.0),
         average=Average(decay=0.0),  # the network itself
-        evaluation=replace(run.evaluation, every=0.1),
+        evaluation=replace(config.evaluation, every=0.1),
     )
 
 
@@ -286,13 +275,10 @@ def _family(data: str) -> str:
     return data.partition("-lt")[0]
 
 
-def _ratio(method: str) -> int:
-    return 1 if RunConfig(method).base.endswith("pseudo-label") else 7
-
-
 def _quantile(method: str, data: str) -> float | None:
     """The paper's Q, for the methods that select by uncertainty."""
-    return {"cifar100": 0.75, "phc": 0.9}.get(_family(data), 0.95) if RunConfig(method).selects_by_uncertainty else None
+    reads = "selection.quantile" in find(method).reads
+    return {"cifar100": 0.75, "phc": 0.9}.get(_family(data), 0.95) if reads else None
 
 
 def _periodic() -> Views:

@@ -8,35 +8,32 @@ A duration is a number of steps, or, below one, a fraction of the run.
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+from surelabel.config.benchmarks import NAMED_DATA
+from surelabel.config.constraints import (
+    POSITIVE,
+    AtLeast,
+    NotNegative,
+    NotNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ReadIf,
+    Share,
+)
+from surelabel.config.methods import find
+from surelabel.utils.errors import UserError
 from surelabel.utils.literals import Device, Precision
 
 Forward = Literal["joint", "split"]
 WeakNorm = Literal["batch", "batch-kept", "running"]
 
-METHODS = (
-    "supervised",
-    "pseudo-label",
-    "uda",
-    "fixmatch",
-    "bam-pseudo-label",
-    "bam-uda",
-    "bam-uda-no-sigma",
-    "bam-fixmatch",
-    "paws",
-    "bam-paws",
-)
 # What stands in the settings for a part that is given in Python (`own.py`).
 CUSTOM = "custom"
 # Views of a table's rows; the others are of images.
 TABLE_VIEWS = ("noise", "corrupt")
 TABLE_FILES = (".csv", ".parquet")
 ViewName = Literal["none", "weak", "strong", "shift", "strong-shift", "periodic", "noise", "corrupt", "custom"]
-
-# Any method may have one of these after a plus: an averaged network makes its pseudo-labels.
-TEACHERS = ("ema", "swa")
-ALL_METHODS = (*METHODS, *(f"{method}+{teacher}" for method in METHODS for teacher in TEACHERS))
 
 # Settings that say where and on what a run is made, not what is run.
 OF_THE_MACHINE = frozenset({"out", "data_dir", "device", "threads", "devices", "nodes", "precision", "compile"})
@@ -48,6 +45,11 @@ MORE_STEPS = (
 )
 
 
+CONVOLUTIONAL = ReadIf(lambda config: not config.network.name.startswith(("mlp-", "efficientnet")))
+WARMUP_COSINE = ReadIf(lambda config: config.optimizer.schedule == "warmup-cosine")
+HAS_SMALL_CROPS = ReadIf(lambda config: config.paws.small_crops > 0)
+
+
 @dataclass(frozen=True)
 class Batch:
     """How many images a step sees.
@@ -57,8 +59,8 @@ class Batch:
         ratio: unlabelled images for each labelled one (the paper's µ)
     """
 
-    labelled: int = 64
-    ratio: int = 7
+    labelled: Annotated[int, AtLeast(2, "BatchNorm needs more than one sample")] = 64
+    ratio: PositiveInt = 7
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,12 @@ class Network:
     """
 
     name: str = "wrn-28-2"
-    padding: Literal["zeros", "circular"] = "zeros"
-    stem_stride: int = 1
-    norm: Literal["batch", "group"] = "batch"
-    norm_momentum: float = 0.001
+    padding: Annotated[Literal["zeros", "circular"], CONVOLUTIONAL] = "zeros"
+    stem_stride: Annotated[PositiveInt, CONVOLUTIONAL] = 1
+    norm: Annotated[Literal["batch", "group"], ReadIf(lambda config: not config.pretrained)] = "batch"
+    norm_momentum: Annotated[Share, ReadIf(lambda config: not config.pretrained and config.network.norm != "group")] = (
+        0.001
+    )
 
 
 @dataclass(frozen=True)
@@ -108,10 +112,10 @@ class Table:
         corruption: probability with which the view corrupt replaces a column's value by another row's
     """
 
-    categorical: str = ""
-    ignored: str = ""
-    noise: float = 0.3
-    corruption: float = 0.2
+    categorical: Annotated[str, ReadIf(lambda config: config.tabular)] = ""
+    ignored: Annotated[str, ReadIf(lambda config: config.tabular)] = ""
+    noise: Annotated[NotNegative, ReadIf(lambda config: config.sees("noise"))] = 0.3
+    corruption: Annotated[Share, ReadIf(lambda config: config.sees("corrupt"))] = 0.2
 
 
 @dataclass(frozen=True)
@@ -130,12 +134,12 @@ class Selection:
         lagged: leave the present batch out of the threshold
     """
 
-    threshold: float | None = None
+    threshold: Share | None = None
     sharpened: bool = False
-    quantile: float | None = None
-    start: float = 0.1
-    warmup: float = 10_240
-    window: int = 50
+    quantile: Share | None = None
+    start: Share = 0.1
+    warmup: NotNegative = 10_240
+    window: PositiveInt = 50
     statistic: Literal["variance", "std"] = "variance"
     inclusive: bool = True
     lagged: bool = False
@@ -150,7 +154,7 @@ class Target:
         sharpen_samples: sharpen each sampled prediction of a Bayesian head too, before their mean
     """
 
-    temperature: float | None = None
+    temperature: NotNegative | None = None
     sharpen_samples: bool = False
 
 
@@ -169,13 +173,13 @@ class Head:
         kl_warmup: a duration: how long that weight takes to rise from zero, as one minus a cosine
     """
 
-    samples: int = 50
+    samples: PositiveInt = 50
     sampling: Literal["logits", "weights"] = "logits"
-    prior_std: float = 1.0
-    lr: float = 0.01
+    prior_std: PositiveFloat = 1.0
+    lr: PositiveFloat = 0.01
     kl: Literal["elbo", "mean"] = "elbo"
-    kl_weight: float = 1.0
-    kl_warmup: float = 0
+    kl_weight: NotNegative = 1.0
+    kl_warmup: NotNegative = 0
 
 
 @dataclass(frozen=True)
@@ -200,20 +204,20 @@ class Paws:
         prediction_head: a bottleneck between a representation and what is compared with the support
     """
 
-    unlabelled: int = 256
-    per_class: int = 64
-    classes: int | None = None
-    support_views: int = 2
+    unlabelled: PositiveInt = 256
+    per_class: PositiveInt = 64
+    classes: PositiveInt | None = None
+    support_views: PositiveInt = 2
     view: Literal["cifar", "imagenet", "crops", "periodic"] = "cifar"
-    large_scale: float = 0.75
-    small_crops: int = 6
-    small_scale: float = 0.75
-    small_scale_min: float = 0.3
-    small_size: int | None = None
-    temperature: float = 0.1
-    smoothing: float = 0.1
+    large_scale: Annotated[Share, POSITIVE, ReadIf(lambda config: config.paws.view != "periodic")] = 0.75
+    small_crops: NotNegativeInt = 6
+    small_scale: Annotated[Share, HAS_SMALL_CROPS] = 0.75
+    small_scale_min: Annotated[PositiveFloat, HAS_SMALL_CROPS] = 0.3
+    small_size: Annotated[PositiveInt | None, HAS_SMALL_CROPS] = None
+    temperature: PositiveFloat = 0.1
+    smoothing: Share = 0.1
     me_max: bool = True
-    width: int = 128
+    width: PositiveInt = 128
     prediction_head: bool = False
 
 
@@ -233,15 +237,15 @@ class Optimizer:
         end: share of lr at the last step, with warmup-cosine
     """
 
-    lr: float = 0.03
-    momentum: float = 0.9
+    lr: PositiveFloat = 0.03
+    momentum: Share = 0.9
     nesterov: bool = True
-    weight_decay: float = 5e-4
-    lars_trust: float = 0.0
+    weight_decay: NotNegative = 5e-4
+    lars_trust: NotNegative = 0.0
     schedule: Literal["cosine-7-16", "warmup-cosine"] = "cosine-7-16"
-    warmup: float = 0
-    start: float = 0.25
-    end: float = 0.01
+    warmup: Annotated[NotNegative, WARMUP_COSINE] = 0
+    start: Annotated[Share, WARMUP_COSINE, ReadIf(lambda config: config.optimizer.warmup > 0)] = 0.25
+    end: Annotated[Share, WARMUP_COSINE] = 0.01
 
 
 @dataclass(frozen=True)
@@ -254,9 +258,9 @@ class Average:
         buffers: BatchNorm's running statistics in the averaged network: copied from the network, or averaged too
     """
 
-    decay: float = 0.999
-    warm: bool = False
-    buffers: Literal["copy", "average"] = "copy"
+    decay: Annotated[Share, ReadIf(lambda config: config.teaches is None and config.averages)] = 0.999
+    warm: Annotated[bool, ReadIf(lambda config: config.teaches is None and config.averages)] = False
+    buffers: Annotated[Literal["copy", "average"], ReadIf(lambda config: config.averages)] = "copy"
 
 
 @dataclass(frozen=True)
@@ -270,10 +274,12 @@ class Teacher:
         onset: a duration: when SWA begins; before it the teacher is the network itself
     """
 
-    schedule: Literal["linear", "cosine"] = "cosine"
-    gamma: float = 0.25
-    warmup: float = 0
-    onset: float = 1 / 3
+    schedule: Annotated[Literal["linear", "cosine"], ReadIf(lambda config: config.teaches == "ema")] = "cosine"
+    gamma: Annotated[Share, ReadIf(lambda config: config.teaches == "ema")] = 0.25
+    warmup: Annotated[
+        NotNegative, ReadIf(lambda config: config.teaches == "ema" and config.teacher.schedule == "linear")
+    ] = 0
+    onset: Annotated[NotNegative, ReadIf(lambda config: config.teaches == "swa")] = 1 / 3
 
 
 @dataclass(frozen=True)
@@ -286,9 +292,9 @@ class Evaluation:
         batch: images at a time
     """
 
-    every: float = 1024
-    samples: int | None = None
-    batch: int = 256
+    every: PositiveFloat = 1024
+    samples: PositiveInt | None = None
+    batch: PositiveInt = 256
 
 
 @dataclass(frozen=True)
@@ -331,23 +337,25 @@ class RunConfig:
     method: str = "fixmatch"
     data: str = "phc"
     data_dir: str | None = None
-    label_column: str | None = None
+    label_column: Annotated[str | None, ReadIf(lambda config: config.tabular)] = None
     labels: int | str = "10%"
     encoder: Literal["none", "efficientnet-lite0"] = "none"
-    image_size: int | None = None
+    image_size: Annotated[PositiveInt | None, ReadIf(lambda config: config.has_image_files)] = None
     holdout: str | None = None
     fidelity: Literal["paper", "released"] = "paper"
     seed: int = 0
-    steps: int = 2**20
+    steps: PositiveInt = 2**20
     out: str | None = None
     init: str | None = None
-    weight: float | None = None
-    forward: Forward | None = None
-    weak_norm: WeakNorm | None = None
+    weight: NotNegative | None = None
+    forward: Annotated[Forward | None, ReadIf(lambda config: config.teaches is None)] = None
+    weak_norm: Annotated[
+        WeakNorm | None, ReadIf(lambda config: config.forward != "joint" or config.teaches is not None)
+    ] = None
     device: Device = "auto"
-    threads: int | None = None
-    devices: int = 1
-    nodes: int = 1
+    threads: PositiveInt | None = None
+    devices: PositiveInt = 1
+    nodes: PositiveInt = 1
     precision: Precision = "auto"
     compile: bool | None = None
     batch: Batch = field(default_factory=Batch)
@@ -372,20 +380,31 @@ class RunConfig:
     def processes(self) -> int:
         return self.devices * self.nodes
 
-    @property
-    def uses_neighbours(self) -> bool:
-        """Whether it is PAWS, which predicts by neighbours."""
-        return self.base.endswith("paws")
+    def check_divisible(self, key: str, size: int) -> None:
+        """Each process takes as many rows of a batch as the others."""
+        if size % self.processes:
+            raise UserError(f"{key}, {size}, cannot be shared out evenly by {self.processes} processes")
 
     @property
-    def bayesian(self) -> bool:
-        """Whether its last layer is Bayesian."""
-        return self.base.startswith("bam-")
+    def pretrained(self) -> bool:
+        """Whether the network that is trained knows ImageNet already."""
+        return self.network.name.startswith("efficientnet")
 
     @property
-    def selects_by_uncertainty(self) -> bool:
-        """Whether pseudo-labels are selected by their deviation."""
-        return self.bayesian and not self.base.endswith(("no-sigma", "paws"))
+    def has_image_files(self) -> bool:
+        """Whether images may be scaled as they are read."""
+        return not self.tabular and (self.data not in NAMED_DATA or self.data == "imagenet")
+
+    def sees(self, view: str) -> bool:
+        """Whether one of its views is this one of a table's rows or of features."""
+        read = find(self.method).reads
+        roles = [role for role in ("labelled", "weak", "strong") if f"views.{role}" in read]
+        return (self.tabular or self.encoder != "none") and view in [getattr(self.views, role) for role in roles]
+
+    @property
+    def averages(self) -> bool:
+        """Whether an average of the network is evaluated."""
+        return self.teaches is not None or find(self.method).averaged
 
     @property
     def tabular(self) -> bool:

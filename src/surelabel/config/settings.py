@@ -123,16 +123,16 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     return settings
 
 
-def write_yaml(run: RunConfig, path: str | Path) -> None:
+def write_yaml(config: RunConfig, path: str | Path) -> None:
     """The complete configuration."""
     with atomic_write(path) as file:
-        file.write(to_yaml(run))
+        file.write(to_yaml(config))
 
 
-def to_yaml(run: RunConfig) -> str:
+def to_yaml(config: RunConfig) -> str:
     import yaml
 
-    return yaml.safe_dump(dataclasses.asdict(run), sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(dataclasses.asdict(config), sort_keys=False, allow_unicode=True)
 
 
 def read_run(folder: str | Path, option: str = "") -> RunConfig:
@@ -143,12 +143,12 @@ def read_run(folder: str | Path, option: str = "") -> RunConfig:
     return with_settings(RunConfig(), read_yaml(path))
 
 
-def with_settings(run: RunConfig, settings: dict[str, Any]) -> RunConfig:
+def with_settings(config: RunConfig, settings: dict[str, Any]) -> RunConfig:
     """The run with some settings replaced, by dotted key, each checked for its type."""
     from jsonargparse import ArgumentError
 
     made = parser()
-    made.set_defaults(flatten(dataclasses.asdict(run)))
+    made.set_defaults(flatten(dataclasses.asdict(config)))
     try:
         namespace = made.parse_object(_nested(settings))
     except ArgumentError as error:

@@ -50,8 +50,8 @@ class Batch(Step):
     hidden: Tensor | None = None  # [U]
 
     @property
-    def images(self) -> int:
-        """How many images there are, however many views each has."""
+    def n_samples(self) -> int:
+        """How many samples there are, however many views each has."""
         return len(self.labels) + self.unlabelled
 
     @property
@@ -74,6 +74,6 @@ class Crops(Step):
     support_images: int  # S
 
     @property
-    def images(self) -> int:
-        """How many images there are, however many views each has."""
+    def n_samples(self) -> int:
+        """How many samples there are, however many views each has."""
         return self.support_images + len(self.hidden)

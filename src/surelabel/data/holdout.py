@@ -8,8 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.data.part import part_of
-from surelabel.data.source import DataSet
+from surelabel.data.source import DataSet, Subset
 from surelabel.utils.errors import UserError
 from surelabel.utils.rng import generator
 
@@ -61,4 +60,5 @@ def without(data: DataSet, labelled: NDArray[np.int64], held: NDArray[np.int64])
     """The data set that tests on those held out, which its pool then lacks, and the labelled ones of the rest."""
     rest = np.setdiff1d(np.arange(len(data.train)), held)
     kept = np.searchsorted(rest, np.setdiff1d(labelled, held))
-    return replace(data, train=part_of(data.train, rest), test=part_of(data.train, held)), kept
+    train, test = Subset(data.train, rest), Subset(data.train, held)
+    return replace(data, train=train, test=test, normalisation=(data.offset, data.scale)), kept

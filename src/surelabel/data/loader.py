@@ -1,5 +1,6 @@
 """Batches of views: a function of the run's seed and the step, of nothing else."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from surelabel.data.batch import Batch, Step
-from surelabel.data.source import Prefetching, Source, prefetch
+from surelabel.data.source import Source
 from surelabel.data.views import View
 from surelabel.utils.devices import augmentation_device
 from surelabel.utils.distributed import ALONE, World
@@ -40,8 +41,7 @@ class Loader:
         drawn = self._indices(step)
         images = [fetch(self.source, index, self.device) for index in drawn]
         labels = [torch.from_numpy(self.source.labels[index]).to(self.device) for index in drawn]
-        if isinstance(self.source, Prefetching):
-            prefetch(self.source, *self._indices(step + 1))
+        prefetch_step(self.source, self._indices, step + 1)
         labelled = augment(images[0], self.labelled_view, "labelled view", here).to(self.device)
         if self.weak_view is None or self.strong_view is None:
             return Batch(labelled, labels[0], **vars(here))
@@ -66,8 +66,14 @@ class Loader:
 
 def pool_order(source: Source, seed: int, step: int, batch: int) -> NDArray[np.int64]:
     """The unlabelled samples of a step."""
-    run = source.run if isinstance(source, Prefetching) else 1
-    return sample_order(seed, "unlabelled order", step, batch, len(source), run)
+    return sample_order(seed, "unlabelled order", step, batch, len(source), source.block_size)
+
+
+def prefetch_step(source: Source, indices: Callable[[int], Iterable[NDArray[np.int64]]], step: int) -> None:
+    """Have a source that reads from disk begin with the samples of this step."""
+    if source.block_size > 1:
+        for index in filter(len, indices(step)):
+            source.prefetch(index)
 
 
 def fetch(source: Source, index: NDArray[np.int64], device: torch.device) -> Tensor:

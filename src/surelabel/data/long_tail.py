@@ -6,8 +6,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.data.part import part_of
-from surelabel.data.source import DataSet
+from surelabel.data.source import DataSet, Subset
 from surelabel.utils.errors import UserError
 from surelabel.utils.rng import generator
 
@@ -39,8 +38,8 @@ def long_tailed(data: DataSet, alpha: int) -> DataSet:
         raise UserError(f"{data.name} cannot be made long-tailed: class {name} has too few images. Is a file missing?")
     random = generator(0, "long tail")
     kept = [random.permutation(np.flatnonzero(labels == number))[:size] for number, size in enumerate(sizes)]
-    part = part_of(data.train, np.sort(np.concatenate(kept)))
-    return DataSet(f"{data.name}-lt{alpha}", part, data.test, data.offset, data.scale)
+    part = Subset(data.train, np.sort(np.concatenate(kept)))
+    return DataSet(f"{data.name}-lt{alpha}", part, data.test, (data.offset, data.scale))
 
 
 def group_names(counts: Iterable[int]) -> list[str]:

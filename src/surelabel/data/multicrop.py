@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 
 from surelabel.data.batch import Crops, Step
-from surelabel.data.loader import augment, fetch, pool_order
-from surelabel.data.source import Prefetching, Source, prefetch
+from surelabel.data.loader import augment, fetch, pool_order, prefetch_step
+from surelabel.data.source import Source
 from surelabel.data.views import View
 from surelabel.utils.distributed import ALONE, World
 from surelabel.utils.rng import generator, sample_order
@@ -41,8 +41,7 @@ class MultiCropLoader:
         here = Step(seed=self.seed, step=step, world=self.world)
         index, pool = self._indices(step)
         support, images = (fetch(self.source, drawn, self.device) for drawn in (index, pool))
-        if isinstance(self.source, Prefetching):
-            prefetch(self.source, *self._indices(step + 1))
+        prefetch_step(self.source, self._indices, step + 1)
         labels = np.tile(self.source.labels[index], self.support_views)
         return Crops(
             augment(support, self.support_view, "support view", here, self.support_views).to(self.device),

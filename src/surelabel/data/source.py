@@ -1,16 +1,26 @@
-"""What a data source is: a length, class names, samples by index, labels. Everything else is built on these."""
+"""What a source of samples is. Everything else is built on this."""
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from surelabel.data.statistics import Normalisation, channel_statistics
 from surelabel.utils.errors import UserError
 
+if TYPE_CHECKING:
+    from surelabel.data.tables.encoding import Encoding
+
 Images = NDArray[np.uint8] | NDArray[np.float32]
+Kind = Literal["samples", "table", "features"]
+FilesSkipped = tuple[tuple[str, str], ...]  # each file with the reason
 UNLABELLED = -1
+# Samples that statistics are taken of.
+IN_MEMORY, FROM_DISK = 10_000, 1000
 
 
 def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
@@ -21,75 +31,140 @@ def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
     return channels, height, width
 
 
-class Source(Protocol):
-    """Samples of one shape (images, rows of a table, signals) with, where known, their labels."""
+class Source(ABC):
+    """Samples of one shape (images, rows of a table, signals) with, where known, their labels.
 
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The names of the K classes, in the order of their numbers."""
+    A source needs a length, `samples` and the first three attributes; the rest has defaults.
+    """
 
-    @property
-    def labels(self) -> NDArray[np.int64]:
-        """The class of each sample [N], `UNLABELLED` where it is not known."""
+    classes: tuple[str, ...]  # the names of the K classes, in the order of their numbers
+    labels: NDArray[np.int64]  # the class of each sample [N], `UNLABELLED` where it is not known
+    shape: tuple[int, ...]  # of one sample: (channels, height, width), (columns,), (channels, time), ...
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of one sample: (channels, height, width) of an image, (columns,) of a table's row, (channels, time), ..."""
+    kind: Kind = "samples"
+    description = ""  # of the user's own files, in words: "pictures, read at 28 × 28 pixels, grey"
+    notes: tuple[str, ...] = ()  # what was noticed while reading
+    skipped: FilesSkipped = ()  # what could not be read
+    encoding: "Encoding | None" = None  # of a table: how its columns became numbers
+    features: NDArray[np.float32] | None = None  # [N, D], where the samples are features of pictures
+    block_size = 1  # samples that are best read together, as neighbours
 
+    @abstractmethod
     def __len__(self) -> int: ...
 
+    @abstractmethod
     def samples(self, index: NDArray[np.int64]) -> Images:
         """The samples at these indices [n, *shape], uint8 in 0..255 or float32, as a new array."""
 
+    def names(self, index: NDArray[np.int64]) -> Sequence[str | int]:
+        """What the user calls these samples: their files, or their numbers in the file that was read."""
+        numbers: list[int] = index.tolist()
+        return numbers
 
-@runtime_checkable
-class Prefetching(Protocol):
-    """A source that reads from a disk: best in runs of so many neighbours, and told in time what comes next."""
+    def files(self) -> Iterable[str] | None:
+        """The file of each sample, in order; None where samples have none."""
+        return None
 
-    run: int
+    def pictures(self, index: NDArray[np.int64]) -> Images:
+        """These samples as one would look at them: pictures, where the network sees their features."""
+        return self.samples(index)
+
+    def prefetch(self, index: NDArray[np.int64]) -> None:  # noqa: B027 - most sources are in memory
+        """Begin to read these samples, which `samples` will be asked for soon."""
+
+
+class Derived(Source):
+    """A source made of another one, sample by sample: what it does not say, the other one does."""
+
+    def __init__(self, whole: Source) -> None:
+        self.whole = whole
+        self.labels, self.classes, self.shape = whole.labels, whole.classes, whole.shape
+        self.kind, self.description, self.notes = whole.kind, whole.description, whole.notes
+        self.skipped, self.encoding, self.features = whole.skipped, whole.encoding, whole.features
+        self.block_size = whole.block_size
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def samples(self, index: NDArray[np.int64]) -> Images:
+        return self.whole.samples(index)
+
+    def names(self, index: NDArray[np.int64]) -> Sequence[str | int]:
+        return self.whole.names(index)
+
+    def files(self) -> Iterable[str] | None:
+        return self.whole.files()
+
+    def pictures(self, index: NDArray[np.int64]) -> Images:
+        return self.whole.pictures(index)
 
     def prefetch(self, index: NDArray[np.int64]) -> None:
-        """Begin to read these images: `images` will be asked for the same indices soon."""
+        self.whole.prefetch(index)
 
 
-def prefetch(source: Source, *indices: NDArray[np.int64]) -> None:
-    """Tell a source that can use it what will be asked for next."""
-    if isinstance(source, Prefetching):
-        for index in filter(len, indices):
-            source.prefetch(index)
+class Subset(Derived):
+    """Some samples of a source, in this order."""
+
+    def __init__(self, whole: Source, index: NDArray[np.int64]) -> None:
+        super().__init__(whole)
+        self.index = index
+        self.labels = whole.labels[index]
+        self.features = None if whole.features is None else whole.features[index]
+
+    def samples(self, index: NDArray[np.int64]) -> Images:
+        return self.whole.samples(self.index[index])
+
+    def names(self, index: NDArray[np.int64]) -> Sequence[str | int]:
+        return self.whole.names(self.index[index])
+
+    def files(self) -> Iterable[str] | None:
+        whole = self.whole.files()
+        return None if whole is None else np.array(list(whole), dtype=object)[self.index]
+
+    def pictures(self, index: NDArray[np.int64]) -> Images:
+        return self.whole.pictures(self.index[index])
+
+    def prefetch(self, index: NDArray[np.int64]) -> None:
+        self.whole.prefetch(self.index[index])
 
 
 def in_batches(source: Source, index: NDArray[np.int64], batch: int) -> Iterator[Images]:
-    """These images, so many at a time, the next ones being read while these are used."""
+    """These samples, so many at a time, the next ones being read while these are used."""
     for start in range(0, len(index), batch):
-        images = source.samples(index[start : start + batch])
-        prefetch(source, index[start + batch : start + 2 * batch])
-        yield images
+        samples = source.samples(index[start : start + batch])
+        if len(following := index[start + batch : start + 2 * batch]):
+            source.prefetch(following)
+        yield samples
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """A training source, an optional test source with labels, and what a network and the views need to know of them.
+    """A training source, an optional labelled test source, and how they are normalised.
 
-    A network sees (sample - offset) / scale, channel by channel (of a table: column by column), in the units of what is
-    stored.
+    A network sees (sample - offset) / scale, by channel (of a table: by column), in the units of what is stored.
+    Without a `normalisation`, these are the statistics of the training samples, computed when first asked for.
     """
 
     name: str
     train: Source
-    test: Source | None
-    offset: tuple[float, ...]
-    scale: tuple[float, ...]
+    test: Source | None = None
+    normalisation: Normalisation | None = None
     class_counts: tuple[int, ...] | None = None  # what a percentage of labels is taken of, where not of `train`
 
     @property
     def classes(self) -> tuple[str, ...]:
         return self.train.classes
 
+    @property
+    def offset(self) -> tuple[float, ...]:
+        return self._normalisation[0]
 
-def skipped_of(source: Source) -> tuple[tuple[str, str], ...]:
-    """The files that were left out of a source, or of what it is a part of, each with the reason."""
-    while (whole := getattr(source, "whole", None)) is not None:
-        source = whole
-    skipped: tuple[tuple[str, str], ...] = getattr(source, "skipped", ())
-    return skipped
+    @property
+    def scale(self) -> tuple[float, ...]:
+        return self._normalisation[1]
+
+    @cached_property
+    def _normalisation(self) -> Normalisation:
+        if self.normalisation is not None:
+            return self.normalisation
+        return channel_statistics(self.train, FROM_DISK if self.train.block_size > 1 else IN_MEMORY)

@@ -1,6 +1,5 @@
 """The scikit-learn face: fit(X, y) with some of y unknown."""
 
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,12 +19,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 from torch import Tensor
 
+from surelabel.config.methods import find
 from surelabel.config.recipes import recipe, table
 from surelabel.config.run import CUSTOM, RunConfig, Views
 from surelabel.config.settings import with_settings
 from surelabel.config.validate import validate
 from surelabel.data.source import UNLABELLED
-from surelabel.estimator.inputs import ImageInput, TableInput, is_frame
+from surelabel.data.tables.frames import is_frame
+from surelabel.estimator.inputs import ImageInput, TableInput
 from surelabel.estimator.labels import column_of, unlabelled_in, without_gaps
 from surelabel.models.heads import BayesianHead
 from surelabel.models.network import Network
@@ -34,7 +35,7 @@ from surelabel.training import build, build_data
 from surelabel.training.components import Components
 from surelabel.training.fit import fit
 from surelabel.training.run_folder import RunFolder
-from surelabel.utils.errors import UserError
+from surelabel.utils.errors import FolderExists, UserError
 from surelabel.utils.literals import Device
 from surelabel.utils.rng import generator
 from surelabel.utils.signals import Stopped
@@ -107,7 +108,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             _check_out(self.out)
             self._input = ImageInput.learn(X) if np.ndim(X) > 2 else TableInput.learn(X, self.categorical or ())
             data = self._input.data(X, labels, [str(name) for name in classes])
-            self.run_ = self._run(data.train.shape)
+            self.run_ = self._config(data.train.shape)
             self.task_ = build_data.task_of(data)
             self._network = self._trained(Components(data))
         self.classes_ = classes
@@ -123,9 +124,9 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The probability of each class [n, K], in the order of `classes_`."""
         return self._predicted(X).probs.numpy()
 
-    @available_if(lambda self: _has_deviation(self.method))  # type: ignore[untyped-decorator]
+    @available_if(lambda self: _has_std(self.method))  # type: ignore[untyped-decorator]
     def predict_std(self, X: Any) -> NDArray[np.float64]:
-        """How far the sampled predictions lie apart: the deviation of each probability [n, K]."""
+        """How far the sampled predictions lie apart: the std of each probability [n, K]."""
         std = self._predicted(X).std
         assert std is not None
         return std.numpy()
@@ -144,13 +145,15 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if is_frame(X):
             return validate_data(self, X, reset=reset, skip_check_array=True)
         # The values of a data frame that was learnt from may be texts.
-        dtype = None if not reset and isinstance(self._input, TableInput) and self._input.of_frame else "numeric"
+        dtype = (
+            None if not reset and isinstance(self._input, TableInput) and self._input.trained_on_frame else "numeric"
+        )
         X = validate_data(self, X, reset=reset, allow_nd=True, ensure_all_finite="allow-nan", dtype=dtype)
         if X.ndim > 2 and X.dtype.kind == "f" and np.isnan(X).any():
             raise ValueError("Input X contains NaN, which only a table may")
         return X
 
-    def _run(self, shape: tuple[int, ...]) -> RunConfig:
+    def _config(self, shape: tuple[int, ...]) -> RunConfig:
         """The recipe for this kind of data, changed by the parameters."""
         if len(shape) == 1:
             run = table(self.method, CUSTOM)
@@ -169,14 +172,14 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         run = with_settings(run, dict(self.settings)) if self.settings else validate(run)
         if run.encoder != "none":
             raise UserError("encoder is for folders of pictures: `surelabel fit PICTURES`")
-        return build.resolve(run)
+        return build.resolve(replace(run, out=None if self.out is None else str(self.out)))
 
-    def _trained(self, own: Components) -> Network:
+    def _trained(self, components: Components) -> Network:
         """The network after the run, which leaves nothing behind but the folder that was asked for."""
-        with tempfile.TemporaryDirectory() as temporary, undisturbed():
-            self.run_ = replace(self.run_, out=str(self.out or Path(temporary, "run")))
-            folder = fit(self.run_, console=Console(quiet=not self.verbose), own=own)
-            return self._loaded(folder.weights())
+        console = Console(quiet=not self.verbose)
+        with undisturbed():
+            trained = fit(self.run_, console=console, components=components, save=self.out is not None)
+        return _for_predictions(trained.network)
 
     def _loaded(self, weights: dict[str, Tensor]) -> Network:
         network = build.build_network(self.run_, self.task_)
@@ -229,14 +232,13 @@ def _check_out(out: str | Path | None) -> None:
     try:
         folder.check_absent()
         folder.check_writable()
-    except UserError as error:
-        if "exists already" in str(error):
-            raise UserError(f"out={str(out)!r} exists already: choose another folder, or remove it") from None
-        raise UserError(str(error).replace("--out", "out")) from None
+    except FolderExists as error:
+        raise UserError(f"out={str(out)!r} exists already: choose another folder, or remove it") from error
 
 
-def _has_deviation(method: str) -> bool:
-    return RunConfig(method).bayesian and not RunConfig(method).uses_neighbours
+def _has_std(method: str) -> bool:
+    found = find(method)
+    return found.head is not None and found.family != "paws"
 
 
 def _for_predictions(network: Network) -> Network:

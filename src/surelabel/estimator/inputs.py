@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from surelabel.data.arrays.source import ArraySource, user_data_set
 from surelabel.data.source import DataSet, Source
-from surelabel.data.tables.columns import Column, Columns, as_texts, column
+from surelabel.data.tables.columns import Columns
 from surelabel.data.tables.encoding import Encoding, check_numbers, learn
+from surelabel.data.tables.frames import categories, from_frame, from_numbers, is_frame, to_column
 from surelabel.data.tables.source import TableSource, table_data
 from surelabel.utils.errors import UserError
 
@@ -29,13 +30,13 @@ class TableInput:
 
     encoding: Encoding
     names: tuple[str, ...]  # of all columns in order, also of those that are left out
-    of_frame: bool  # whether a data frame was learnt from
+    trained_on_frame: bool  # whether a data frame was learnt from
 
     @classmethod
     def learn(cls, X: Any, categorical: Sequence[str | int]) -> "TableInput":
-        columns = _of_frame(X) if is_frame(X) else _of_numbers(X)
+        columns = from_frame(X) if is_frame(X) else from_numbers(X)
         names = [name if isinstance(name, str) else list(columns)[name] for name in categorical]
-        check_numbers(columns, {*names, *(_categories(X) if is_frame(X) else ())}, BROKEN_NUMBERS)
+        check_numbers(columns, {*names, *(categories(X) if is_frame(X) else ())}, BROKEN_NUMBERS)
         encoding, notes = learn(columns, names)
         if notes:
             more = f"; and {len(notes) - MOST_NOTES} more such columns" if len(notes) > MOST_NOTES else ""
@@ -49,13 +50,13 @@ class TableInput:
     def _columns(self, X: Any) -> Columns:
         """The columns of X by the names that were learnt; what has no such names has them in the same order."""
         if is_frame(X):
-            columns = _of_frame(X)
-            return columns if self.of_frame else dict(zip(self.names, columns.values(), strict=True))
+            columns = from_frame(X)
+            return columns if self.trained_on_frame else dict(zip(self.names, columns.values(), strict=True))
         if X.ndim != 2:
             raise UserError(f"an array of shape {X.shape} is given, but a table was learnt from")
-        if not self.of_frame:
-            return _of_numbers(X)
-        return {name: _column(name, values) for name, values in zip(self.names, X.T, strict=True)}
+        if not self.trained_on_frame:
+            return from_numbers(X)
+        return {name: to_column(name, values) for name, values in zip(self.names, X.T, strict=True)}
 
     def data(self, X: Any, labels: NDArray[np.int64], classes: Sequence[str]) -> DataSet:
         return table_data("X", self.source(X, labels, classes))
@@ -91,30 +92,3 @@ class ImageInput:
 
     def data(self, X: NDArray[Any], labels: NDArray[np.int64], classes: Sequence[str]) -> DataSet:
         return user_data_set("X", self.source(X, labels, classes), None)
-
-
-def is_frame(X: Any) -> bool:
-    """Whether this is a data frame, as of pandas, which is not needed here."""
-    return hasattr(X, "columns") and hasattr(X, "__getitem__") and not isinstance(X, np.ndarray)
-
-
-def _of_numbers(X: Any) -> Columns:
-    return {f"x{number}": values for number, values in enumerate(np.asarray(X, dtype=np.float64).T)}
-
-
-def _categories(X: Any) -> set[str]:
-    """The columns of a data frame that are of pandas' type for categories."""
-    return {str(name) for name in X.columns if hasattr(X[name].dtype, "categories")}
-
-
-def _of_frame(X: Any) -> Columns:
-    made = {str(name): _column(name, np.asarray(X[name])) for name in X.columns}
-    # A category whose names are numbers is one all the same.
-    return made | {name: as_texts(made[name]) for name in _categories(X)}
-
-
-def _column(name: Any, values: NDArray[Any]) -> Column:
-    read = column(values)
-    if read is None:
-        raise UserError(f"column {name!r} holds neither numbers nor texts: make numbers of it, or leave it out")
-    return read

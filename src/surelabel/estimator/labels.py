@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
-from surelabel.estimator.inputs import is_frame
+from surelabel.data.tables.frames import is_frame
 
 NUMBERS = (int, float, np.number, np.bool_)  # truth values among them
 

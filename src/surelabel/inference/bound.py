@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from surelabel.data.source import UNLABELLED, Source
+from surelabel.inference.trained_run import TrainedRun
 from surelabel.models.heads import BayesianHead
 from surelabel.models.network import Network
 from surelabel.utils.errors import UserError
@@ -59,6 +60,11 @@ def bound_terms(
     return theorem, negative_elbo + divergence + tail, negative_elbo, divergence
 
 
+def bound_of(run: TrainedRun, variance: float, delta: float) -> Bound:
+    """The bound for the evaluated weights of a run."""
+    return bound(run.network, run.data.train, run.labelled, run.test, variance, delta)
+
+
 def bound(
     network: Network, train: Source, labelled: NDArray[np.int64], test: Source, variance: float, delta: float = 0.05
 ) -> Bound:
@@ -75,7 +81,7 @@ def bound(
     if not len(unlabelled):
         raise UserError(
             "the bound is about pseudo-labels, and every sample of the pool is labelled here: evaluate a run with "
-            "fewer --labels"
+            "fewer labels"
         )
     log_labelled, _ = _expectations(network, train, labelled, "labelled")
     log_unlabelled, log_mean = _expectations(network, train, unlabelled, "unlabelled")

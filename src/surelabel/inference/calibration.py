@@ -63,7 +63,7 @@ class ClassCoverage:
 
 
 @dataclass(frozen=True)
-class CalibrationFigures:
+class CalibrationMetrics:
     """Samples that nothing was fitted to, before and after calibration."""
 
     samples: int
@@ -84,8 +84,8 @@ class CalibrationReport:
     labels: int
     coverage: float  # asked for
     temperature: float
-    held_out: CalibrationFigures
-    rest: CalibrationFigures | None = None
+    held_out: CalibrationMetrics
+    rest: CalibrationMetrics | None = None
     skipped: tuple[tuple[str, str], ...] = ()  # held-out files that could not be read, each with the reason
 
 
@@ -105,7 +105,7 @@ def fit_calibration(probs: Tensor, labels: Tensor, coverage: float) -> Calibrati
     return Calibration(coverage, 1 / beta, scaler, conformal)
 
 
-def cross_fitted(probs: Tensor, labels: Tensor, coverage: float, names: Sequence[str]) -> CalibrationFigures:
+def cross_fitted(probs: Tensor, labels: Tensor, coverage: float, names: Sequence[str]) -> CalibrationMetrics:
     """The figures of held-out samples, each fifth of them calibrated by the other four. probs [N, K], labels [N]."""
     fold = torch.from_numpy(generator(0, "calibration folds").permutation(len(labels)) % FOLDS)
     after, sets = torch.empty(probs.shape, dtype=torch.float64), torch.empty(probs.shape, dtype=torch.bool)
@@ -114,10 +114,10 @@ def cross_fitted(probs: Tensor, labels: Tensor, coverage: float, names: Sequence
         if here.any():
             fitted = fit_calibration(probs[~here], labels[~here], coverage)
             after[here], sets[here] = fitted.probs(probs[here]), fitted.sets(probs[here])
-    return figures(probs, after, sets, labels, names)
+    return metrics_of(probs, after, sets, labels, names)
 
 
-def figures(before: Tensor, after: Tensor, sets: Tensor, labels: Tensor, names: Sequence[str]) -> CalibrationFigures:
+def metrics_of(before: Tensor, after: Tensor, sets: Tensor, labels: Tensor, names: Sequence[str]) -> CalibrationMetrics:
     """The figures of samples with probabilities before and after [N, K], sets [N, K] and labels [N]."""
     plain, calibrated = metrics.evaluation(before, labels), metrics.evaluation(after, labels)
     held, size = sets[torch.arange(len(labels)), labels].double(), sets.sum(dim=1).double()
@@ -127,7 +127,7 @@ def figures(before: Tensor, after: Tensor, sets: Tensor, labels: Tensor, names: 
         ClassCoverage(name, int(count), covered / count if count else None, sizes / count if count else None)
         for name, (count, covered, sizes) in zip(names, of.T.tolist(), strict=True)
     ]
-    return CalibrationFigures(
+    return CalibrationMetrics(
         len(labels), plain["accuracy"], plain["ece"], calibrated["ece"], plain["nll"], calibrated["nll"],
         float(held.mean()), float(size.mean()), tuple(classes),
     )  # fmt: skip
@@ -144,7 +144,7 @@ def check_enough(labels: int, coverage: float) -> None:
     needed = labels_needed(coverage)
     if labels < needed:
         reached = max((c for c in (0.95, 0.9, 0.8, 0.7, 0.6, 0.5) if labels_needed(c) <= labels), default=None)
-        instead = "" if reached is None else f", or ask for --coverage {reached}"
+        instead = "" if reached is None else f", or ask for a coverage of {reached}"
         raise UserError(
             f"a coverage of {coverage} needs at least {needed} held-out labels ({_smallest(coverage)} for the sets, in "
             f"each of the {FOLDS} parts by which they are checked), but there are {labels}: label more{instead}"

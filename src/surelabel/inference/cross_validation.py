@@ -1,5 +1,6 @@
 """How accurate a run on few labels may be, estimated from these labels alone."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import sqrt
@@ -8,20 +9,23 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import PredefinedSplit, cross_val_predict
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch.nn import functional
 
 from surelabel.config.run import RunConfig
 from surelabel.data.holdout import Fold, choose_held_out
-from surelabel.inference.trained_run import data_of, load_network
-from surelabel.models.frozen_features import FeatureSource
+from surelabel.data.source import Source
+from surelabel.inference.trained_run import TrainedRun
 from surelabel.training import metrics
-from surelabel.training.evaluate import labelled_indices, predict
-from surelabel.training.run_folder import RunFolder
+from surelabel.training.evaluate import labelled_indices
 from surelabel.utils import devices
 
 FOLDS = 5
 Z95 = 1.96  # of 95 %
-L2 = 1e-2  # towards zero, of the linear classifier's weights: there are more of them than labels
+INVERSE_L2 = 50.0  # of the mean loss, for logistic regression: it has more weights than there are labels
 MOST_LABELS = 2000
 MOST_OOD, STRANGER_THAN = 0.25, 0.95
 
@@ -55,60 +59,46 @@ class Estimate:
         return centre - half, centre + half
 
 
-def linear_probe(source: FeatureSource, labelled: NDArray[np.int64], seed: int) -> Estimate:
-    """Cross-validation of a linear classifier on frozen features: seconds, and independent of the run's training."""
+def linear_probe(source: Source, labelled: NDArray[np.int64], seed: int) -> Estimate:
+    """Cross-validate logistic regression on frozen features: seconds, and independent of the run's training."""
     labels, labelled = source.labels, _some(labelled)
     folds = min(FOLDS, len(labelled))
-    right = 0
-    for part in range(1, folds + 1):
-        held = choose_held_out(labels, labelled, Fold(part, folds), seed, source.classes)
-        kept = np.setdiff1d(labelled, held)
-        with devices.one_thread():
-            predicted = _linear(source.samples(kept), labels[kept], source.samples(held), len(source.classes))
-        right += int((predicted == labels[held]).sum())
-    return Estimate(right, len(labelled), folds=folds)
+    fold = np.empty(len(labelled), dtype=np.int64)
+    for part in range(folds):
+        held = choose_held_out(labels, labelled, Fold(part + 1, folds), seed, source.classes)
+        fold[np.searchsorted(labelled, held)] = part
+    with devices.one_thread(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a class with one label is missing from one fold's training
+        probs = cross_val_predict(
+            linear_model(len(labelled)),
+            source.samples(labelled),
+            labels[labelled],
+            cv=PredefinedSplit(fold),
+            method="predict_proba",
+        )
+    _, true = np.unique(labels[labelled], return_inverse=True)
+    found = metrics.evaluation(torch.from_numpy(probs), torch.from_numpy(true))
+    return Estimate(round(found["accuracy"] * len(labelled)), len(labelled), found["ece"], folds)
 
 
-def _linear(
-    features: NDArray[np.float32], labels: NDArray[np.int64], new: NDArray[np.float32], classes: int
-) -> NDArray[np.int64]:
-    """The classes that multinomial logistic regression with a pull towards zero gives new features."""
-    centre, spread = features.mean(0), features.std(0) + 1e-6
-    x, y = torch.from_numpy((features - centre) / spread).double(), torch.from_numpy(labels)
-    weights = torch.zeros(x.shape[1], classes, dtype=torch.float64, requires_grad=True)
-    bias = torch.zeros(classes, dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.LBFGS([weights, bias], max_iter=200, line_search_fn="strong_wolfe")
-
-    def loss() -> torch.Tensor:
-        optimizer.zero_grad()
-        value = functional.cross_entropy(x @ weights + bias, y) + L2 * weights.square().sum()
-        value.backward()  # type: ignore[no-untyped-call]
-        return value
-
-    optimizer.step(loss)  # type: ignore[no-untyped-call]
-    with torch.no_grad():
-        logits = torch.from_numpy((new - centre) / spread).double() @ weights + bias
-    return logits.argmax(1).numpy()
+def linear_model(labels: int) -> Pipeline:
+    """Standardised features and logistic regression, for so many labels."""
+    return make_pipeline(StandardScaler(), LogisticRegression(C=INVERSE_L2 / labels, max_iter=1000))
 
 
-def retrain(folder: RunFolder, folds: int, train: Callable[[RunConfig], RunFolder]) -> Estimate:
+def retrain(run: TrainedRun, folds: int, train: Callable[[RunConfig], TrainedRun]) -> Estimate:
     """Cross-validation of the run itself: trained `folds` times, each time without a part of the labels.
 
     By one process, also where the run was made by several.
     """
-    run = replace(folder.config, devices=1, nodes=1)
-    folds = min(folds, len(folder.labelled()))
-    parts = [
-        train(replace(run, holdout=f"{part}/{folds}", out=str(Path(folder.path, f"cv-{part}-of-{folds}"))))
-        for part in range(1, folds + 1)
-    ]
+    config = replace(run.config, devices=1, nodes=1)
+    folds = min(folds, len(run.labelled))
     probs, labels = [], []
-    for part in parts:
-        test = data_of(part).test
-        assert test is not None
-        index = labelled_indices(test)
-        probs.append(predict(load_network(part), test, index, run.evaluation.batch).probs)
-        labels.append(torch.from_numpy(test.labels[index]))
+    for part in range(1, folds + 1):
+        out = str(Path(run.path, f"cv-{part}-of-{folds}"))
+        fold = train(replace(config, holdout=f"{part}/{folds}", out=out))
+        probs.append(fold.test_prediction.probs)
+        labels.append(torch.from_numpy(fold.test.labels[labelled_indices(fold.test)]))
     found = metrics.evaluation(torch.cat(probs), torch.cat(labels))
     count = len(torch.cat(labels))
     return Estimate(round(found["accuracy"] * count), count, found["ece"], folds)
@@ -119,7 +109,7 @@ def _some(labelled: NDArray[np.int64]) -> NDArray[np.int64]:
     return labelled[:: -(-len(labelled) // MOST_LABELS)]
 
 
-def ood_fraction(source: FeatureSource, labelled: NDArray[np.int64]) -> float:
+def ood_fraction(source: Source, labelled: NDArray[np.int64]) -> float:
     """The share of the pool that is less like its nearest labelled sample than labelled ones are like each other.
 
     Likeness is the cosine of centred features. A labelled sample counts as unlike if it is less like the others of its
@@ -129,7 +119,7 @@ def ood_fraction(source: FeatureSource, labelled: NDArray[np.int64]) -> float:
     labelled = _some(labelled)
     if not len(pool):
         return 0.0
-    rows = torch.from_numpy(np.array(source.rows))
+    rows = torch.from_numpy(np.array(source.features))
     unit = functional.normalize(rows - rows.mean(0), dim=1)
     labels = torch.from_numpy(source.labels[labelled])
     own = unit[labelled]

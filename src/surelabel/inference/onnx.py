@@ -5,6 +5,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from copy import deepcopy
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -21,14 +22,12 @@ from surelabel import equations
 from surelabel.data.batch import Task
 from surelabel.data.source import Images
 from surelabel.inference.onnx_table import OfColumns
-from surelabel.inference.trained_run import data_of, load_network
+from surelabel.inference.trained_run import TrainedRun
 from surelabel.models.backbones.pretrained import OFFSET, SCALE, EfficientNetLite0
-from surelabel.models.frozen_features import pictures_of
 from surelabel.models.heads import BayesianHead
 from surelabel.models.network import Network
 from surelabel.models.paws_head import PawsHead
 from surelabel.training.evaluate import fixed_sample
-from surelabel.training.run_folder import RunFolder
 from surelabel.utils.errors import UserError, optional_import
 from surelabel.utils.files import atomic_write
 from surelabel.utils.rng import generator
@@ -47,7 +46,7 @@ RESIZE = (
 )
 
 
-def export_onnx(run: str | Path, out: Path) -> float:
+def export_onnx(run: TrainedRun, out: Path) -> float:
     """Write the evaluated network of a run to `out`; returns its largest difference from torch on real samples.
 
     The file takes `images` [batch, C, H, W] as the run's data store them, of any number, or the values of a table's
@@ -57,15 +56,14 @@ def export_onnx(run: str | Path, out: Path) -> float:
     with optional_import("export", "an ONNX file"):
         import onnxruntime
         import onnxscript  # noqa: F401 - torch.onnx needs it, and would say so only after tracing
-    folder = RunFolder(run)
-    data, task = folder.config.data, folder.task()
-    encoder = None if folder.config.encoder == "none" else EfficientNetLite0()
-    network = Exported(load_network(folder).cpu().float(), encoder).eval()
-    images = _real_images(folder)
+    data, task = run.config.data, run.task
+    encoder = None if run.config.encoder == "none" else EfficientNetLite0()
+    network = Exported(deepcopy(run.network).cpu().float(), encoder).eval()
+    images = _real_images(run)
     module: nn.Module = network
     samples: Samples = {"images": images}
     described = _preprocessing(replace(task, shape=images.shape[1:], dtype=str(images.dtype)), network)
-    if (encoding := folder.table_encoding()) is not None:
+    if (encoding := run.form.encoding) is not None:
         module = OfColumns(network, encoding)
         samples, described = module.inputs_of(images), {"columns": module.described(), "rule": COLUMNS}
     # Two, though there be one: the tracer takes a batch of one for a constant.
@@ -132,11 +130,11 @@ class Exported(nn.Module):
         return (head(features).softmax(dim=-1),)
 
 
-def _real_images(folder: RunFolder) -> Images:
+def _real_images(run: TrainedRun) -> Images:
     """Some of the run's test images, or of its pool where it has no test set."""
-    data = data_of(folder)
+    data = run.data
     source = data.train if data.test is None else data.test
-    return pictures_of(source, fixed_sample(source, CHECKED))
+    return source.pictures(fixed_sample(source, CHECKED))
 
 
 def _traced(module: nn.Module, samples: Samples, outputs: list[str]) -> Any:

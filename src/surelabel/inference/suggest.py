@@ -9,13 +9,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surelabel.data.naming import called
-from surelabel.data.source import UNLABELLED, DataSet, Source
+from surelabel.data.source import UNLABELLED, Source
 from surelabel.equations import entropy
-from surelabel.inference.trained_run import data_of, load_network
+from surelabel.inference.trained_run import TrainedRun
 from surelabel.models.network import Network
-from surelabel.training.evaluate import predict
-from surelabel.training.run_folder import RunFolder
 from surelabel.utils.csv import write_csv
 from surelabel.utils.errors import UserError
 from surelabel.utils.rng import generator
@@ -23,6 +20,10 @@ from surelabel.utils.rng import generator
 # Drawn from so many of the most uncertain samples for each one asked for, and from no fewer than LEAST: the features of
 # a large pool need not fit in memory.
 CANDIDATES, LEAST = 50, 10_000
+
+
+class NothingUnlabelled(UserError):
+    """Every sample of a run's pool has a label."""
 
 
 @dataclass(frozen=True)
@@ -35,31 +36,23 @@ class Suggestion:
     predicted: str
     confidence: float
     entropy: float  # in nats
-    deviation: float | None  # of the confidence, from a Bayesian head
+    confidence_std: float | None  # from a Bayesian head
 
 
-def suggestions(run: str | Path, n: int, data: DataSet | None = None) -> list[Suggestion]:
-    """The n samples of a run's pool to label next; fewer where it has no more that differ. The same each time.
-
-    `data` are the run's, where they have been read already.
-    """
+def suggestions(run: TrainedRun, n: int) -> list[Suggestion]:
+    """The n samples of a run's pool to label next; fewer where it has no more that differ. The same each time."""
     if n < 1:
         raise UserError(f"asked for {n} suggestions: ask for at least one")
-    folder = RunFolder(run)
-    settings = folder.config
-    network = load_network(folder)
-    source, batch = (data or data_of(folder)).train, settings.evaluation.batch
-    pool = unlabelled(source, folder.labelled())
-    prediction = predict(network, source, pool, batch)
+    source, pool, prediction = run.data.train, run.unlabelled, run.pool_prediction
     uncertainty = entropy(prediction.probs)
     # Stable, so that equally uncertain samples come in the order of the pool on any machine.
     likely = uncertainty.argsort(descending=True, stable=True)[: max(CANDIDATES * n, LEAST)]
-    features = backbone_features(network, source, pool[likely.numpy()], batch)
+    features = backbone_features(run.network, source, pool[likely.numpy()], run.config.evaluation.batch)
     chosen = likely[uncertain_and_diverse(features, uncertainty[likely], n, generator(0, "suggest"))]
     confidence, number = prediction.probs[chosen].max(dim=-1)
     stds = None if prediction.std is None else prediction.std[chosen].gather(-1, number[:, None])[:, 0].tolist()
     index = pool[chosen.numpy()].tolist()
-    samples = called(source, pool[chosen.numpy()])
+    samples = source.names(pool[chosen.numpy()])
     return [
         Suggestion(
             rank=place + 1,
@@ -68,24 +61,24 @@ def suggestions(run: str | Path, n: int, data: DataSet | None = None) -> list[Su
             predicted=source.classes[number[place]],
             confidence=float(confidence[place]),
             entropy=float(uncertainty[chosen[place]]),
-            deviation=None if stds is None else stds[place],
+            confidence_std=None if stds is None else stds[place],
         )
         for place in range(len(chosen))
     ]
 
 
-def suggest_to_csv(run: str | Path, n: int, out: Path) -> list[Suggestion]:
-    """Write a line a suggestion: its rank, its file or number, the predicted class, confidence, entropy, deviation.
+def suggest_to_csv(run: TrainedRun, n: int, out: Path) -> list[Suggestion]:
+    """Write one line per suggestion: its rank, its file or number, the predicted class, confidence, entropy and std.
 
-    The column `label` is left empty: filled in, the file is one that `surelabel fit --from RUN --labels FILE` reads.
+    The column `label` is left empty: filled in, the file can be given as labels to another run.
     """
     found = suggestions(run, n)
     columns = ["rank", "sample", "label", "predicted", "confidence", "entropy"]
-    if found and found[0].deviation is not None:
-        columns.append("deviation")
+    if found and found[0].confidence_std is not None:
+        columns.append("confidence_std")
     rows = (
         (one.rank, one.sample, "", one.predicted, one.confidence, one.entropy)
-        + (() if one.deviation is None else (one.deviation,))
+        + (() if one.confidence_std is None else (one.confidence_std,))
         for one in found
     )
     write_csv(out, columns, rows)
@@ -101,7 +94,7 @@ def unlabelled(source: Source, labelled: NDArray[np.int64]) -> NDArray[np.int64]
     candidates = unknown if unknown.any() else np.ones(len(source), dtype=np.bool_)
     candidates[labelled] = False
     if not candidates.any():
-        raise UserError("every sample of the run's pool is labelled: there is nothing to suggest")
+        raise NothingUnlabelled("every sample of the run's pool is labelled: there is nothing to suggest")
     return np.flatnonzero(candidates)
 
 

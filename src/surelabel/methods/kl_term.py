@@ -5,6 +5,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from surelabel.config.run import RunConfig, steps_of
 from surelabel.methods.schedules import one_minus_cosine
 
 
@@ -21,6 +22,11 @@ class PriorLoss:
     weight: float = 1.0
     warmup: int = 0
     samples: int = 1  # distinct training samples
+
+    @classmethod
+    def of(cls, config: RunConfig, samples: int) -> "PriorLoss":
+        """The term that a run asks for, with so many distinct training samples."""
+        return cls(config.head.kl, config.head.kl_weight, steps_of(config.head.kl_warmup, config.steps), samples)
 
     def __call__(self, kl: tuple[Tensor, Tensor], batch: int) -> Tensor:
         """The loss, before its weight, of the KL of each weight [K, D] and bias [K]; `batch` is B of all processes."""

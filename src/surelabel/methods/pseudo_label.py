@@ -4,4 +4,4 @@ from surelabel.methods.selection import Confidence
 from surelabel.methods.self_training import SelfTraining
 from surelabel.methods.targets import Hard
 
-pseudo_label = SelfTraining(select=Confidence(0.95), target=Hard(), views=("weak", "weak"))
+pseudo_label = SelfTraining(select=Confidence(0.95), target=Hard(), views=("weak", "weak"), ratio=1)

@@ -1,21 +1,27 @@
 """Self-training with selected pseudo-labels: Algorithm 1 of the paper, of which each method is a value."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from numpy.random import Generator
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from surelabel.config.run import Forward, WeakNorm
+from surelabel.config.run import Forward, RunConfig, WeakNorm
 from surelabel.data.batch import Batch
+from surelabel.data.loader import Loader
+from surelabel.data.source import DataSet, Source
+from surelabel.data.views import View
 from surelabel.equations import labelled_cross_entropy, masked_cross_entropy
-from surelabel.methods.base import Losses
+from surelabel.methods.base import Losses, State
 from surelabel.methods.kl_term import PriorLoss
-from surelabel.methods.selection import Select, State
-from surelabel.methods.targets import Target
-from surelabel.models.heads import Bayesian, BayesianHead
-from surelabel.models.network import Network, Output, normalised_by
+from surelabel.methods.selection import Select
+from surelabel.methods.targets import Target, target_at
+from surelabel.models.heads import Bayesian, BayesianHead, LinearHead
+from surelabel.models.network import Head, Network, Output, normalised_by
 from surelabel.models.prediction import Prediction
 from surelabel.utils.distributed import World
 
@@ -44,6 +50,70 @@ class SelfTraining:
     sampled_temperature: float = 1.0
     forward: Forward = "split"
     weak_norm: WeakNorm = "running"
+    ratio: int = 7  # unlabelled samples for each labelled one, as published
+
+    family: ClassVar[str] = "self-training"
+    averaged: ClassVar[bool] = True
+
+    @property
+    def reads(self) -> frozenset[str]:
+        read = {"batch.labelled", "views.labelled", "fidelity"}
+        if self.views:
+            read |= {"batch.ratio", "target.temperature", "weight", "forward", "weak_norm", *self.select.reads}
+            read |= {f"views.{role}" for role in self.views}
+        return frozenset(read | ({"head.", "target.sharpen_samples"} if self.head else set()))
+
+    def configured(self, config: RunConfig, samples: int = 1) -> "SelfTraining":
+        config.check_divisible("batch.labelled", config.batch.labelled)
+        asked = config.target.temperature
+        target = self.target if asked is None else target_at(asked)
+        temperature = target.temperature or 1.0
+        return replace(
+            self,
+            select=self.select.configured(config, temperature),
+            target=target,
+            weight=self.weight if config.weight is None else config.weight,
+            head=self.head and Bayesian.of(config.head),
+            sampled_temperature=temperature if config.target.sharpen_samples else 1.0,
+            prior=PriorLoss.of(config, samples),
+            # A teacher of its own cannot be part of the network's pass.
+            forward="split" if config.teaches else config.forward or self.forward,
+            weak_norm=self._weak_norm(config),
+        )
+
+    def _weak_norm(self, config: RunConfig) -> WeakNorm:
+        """A teacher's running statistics are averages of the network's: its own passes must not move them."""
+        asked = config.weak_norm or self.weak_norm
+        return "batch-kept" if config.teaches and asked == "batch" else asked
+
+    def fill(self, config: RunConfig) -> RunConfig:
+        return replace(
+            config,
+            target=replace(config.target, temperature=self.target.temperature),
+            selection=self.select.fill(config.selection),
+            weight=self.weight,
+            forward=self.forward,
+            weak_norm=self.weak_norm,
+        )
+
+    def build_head(self, config: RunConfig, features: int, classes: int) -> Head:
+        return BayesianHead(features, classes, self.head) if self.head else LinearHead(features, classes)
+
+    def build_loader(
+        self,
+        config: RunConfig,
+        data: DataSet,
+        labelled: NDArray[np.int64],
+        device: torch.device,
+        view: Callable[[str], View],
+        world: World,
+    ) -> Loader:
+        weak, strong = map(view, self.views) if self.views else (None, None)
+        size, ratio = config.batch.labelled, config.batch.ratio
+        return Loader(data.train, labelled, config.seed, size, ratio, device, view("labelled"), weak, strong, world)
+
+    def before_evaluation(self, network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
+        """Weights are all that it predicts by."""
 
     def init(self) -> State:
         """What the method remembers before the first step."""
@@ -59,18 +129,18 @@ class SelfTraining:
         out, prediction = self._passes(model, teacher, batch)
         logits, strong_logits, _ = out.outputs.tensor_split([len(batch.labels), len(batch.labels) + batch.unlabelled])
         labelled_loss = labelled_cross_entropy(logits, batch.labels)
-        total, unlabelled_loss, prior_loss, mask = labelled_loss, None, None, None
+        total, parts, mask = labelled_loss, {"labelled": labelled_loss}, None
         if prediction is not None:
             with torch.no_grad():
                 mask, selection = self.select(everyone(prediction, batch.world), selection, step)  # whom to trust
                 mask = mask[batch.world.rows(len(mask))]
                 target = self.target(prediction.probs)  # what to learn
-            unlabelled_loss = masked_cross_entropy(strong_logits, target, mask)  # Eq. 1
-            total = total + self.weight * unlabelled_loss
+            parts["unlabelled"] = masked_cross_entropy(strong_logits, target, mask)  # Eq. 1
+            total = total + self.weight * parts["unlabelled"]
         if out.kl is not None:
-            prior_loss = self.prior(out.kl, len(batch.labels) * batch.world.size)
-            total = total + self.prior.weight_at(step) * prior_loss
-        return Losses(total, labelled_loss, unlabelled_loss, prior_loss, None, prediction, mask), selection
+            parts["prior"] = self.prior(out.kl, len(batch.labels) * batch.world.size)
+            total = total + self.prior.weight_at(step) * parts["prior"]
+        return Losses(total, parts, prediction, mask), selection
 
     def _passes(self, model: nn.Module, teacher: Network, batch: Batch) -> tuple[Output, Prediction | None]:
         """What the model makes of the labelled, then the strong views; the teacher's prediction on the weak ones."""

@@ -11,11 +11,10 @@ import torch
 from filelock import FileLock
 from numpy.typing import NDArray
 
-from surelabel.data.arrays.source import channel_statistics
 from surelabel.data.images.cache import writable_cache
 from surelabel.data.images.map_files import Progress
-from surelabel.data.part import Subset
-from surelabel.data.source import DataSet, Images, Source, image_shape
+from surelabel.data.source import DataSet, Derived, Source, image_shape
+from surelabel.data.statistics import channel_statistics
 from surelabel.models.backbones.pretrained import FEATURES, NAME, OFFSET, SCALE, EfficientNetLite0
 from surelabel.utils.errors import UserError
 from surelabel.utils.files import atomic_write
@@ -23,36 +22,16 @@ from surelabel.utils.files import atomic_write
 BATCH = 32
 
 
-class FeatureSource:
+class FeatureSource(Derived):
     """The samples of a source of pictures, each as its features [D]."""
 
     def __init__(self, pictures: Source, features: NDArray[np.float32]) -> None:
-        self.whole = pictures
-        self.rows = features
-        self.labels, self.classes = pictures.labels, pictures.classes
-        self.shape = (features.shape[1],)
-
-    def __len__(self) -> int:
-        return len(self.rows)
+        super().__init__(pictures)
+        self.features: NDArray[np.float32] = features
+        self.kind, self.shape, self.block_size = "features", features.shape[1:], 1
 
     def samples(self, index: NDArray[np.int64]) -> NDArray[np.float32]:
-        return np.asarray(self.rows[index])
-
-
-def features_of(source: Source) -> FeatureSource | None:
-    """The features that a source is made of, those of its own samples where it is a part of another."""
-    if isinstance(source, Subset) and isinstance(source.whole, FeatureSource):
-        return FeatureSource(Subset(source.whole.whole, source.index), source.whole.rows[source.index])
-    return source if isinstance(source, FeatureSource) else None
-
-
-def pictures_of(source: Source, index: NDArray[np.int64]) -> Images:
-    """The samples as one would look at them: where the network sees features, the pictures behind them."""
-    if isinstance(source, FeatureSource):
-        return pictures_of(source.whole, index)
-    if isinstance(source, Subset):
-        return pictures_of(source.whole, source.index[index])
-    return source.samples(index)
+        return np.asarray(self.features[index])
 
 
 def encoded(source: Source, progress: Progress | None = None) -> FeatureSource:
@@ -76,11 +55,10 @@ def encoded(source: Source, progress: Progress | None = None) -> FeatureSource:
 
 
 def with_features(data: DataSet, progress: Progress | None = None) -> DataSet:
-    """The data set of these pictures' features, each brought to mean 0 and deviation 1 over the training set."""
+    """The data set of these pictures' features, each normalised to mean 0 and std 1 over the training set."""
     train = encoded(data.train, progress)
     test = None if data.test is None else encoded(data.test, progress)
-    mean, deviation = channel_statistics(train, len(train))
-    return replace(data, train=train, test=test, offset=mean, scale=deviation)
+    return replace(data, train=train, test=test, normalisation=channel_statistics(train, len(train)))
 
 
 @torch.no_grad()

@@ -31,6 +31,10 @@ class Bayesian:
     sampling: Sampling = Head.sampling
     prior_std: float = Head.prior_std
 
+    @classmethod
+    def of(cls, settings: Head) -> "Bayesian":
+        return cls(settings.samples, settings.sampling, settings.prior_std)
+
 
 class LinearHead(nn.Linear):
     """A point estimate of the last layer."""

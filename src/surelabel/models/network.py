@@ -14,6 +14,8 @@ from surelabel.models.heads import BayesianHead, LinearHead
 from surelabel.models.paws_head import PawsHead
 from surelabel.models.prediction import Prediction
 
+Head = LinearHead | BayesianHead | PawsHead
+
 
 class Output(NamedTuple):
     """All that carries gradients: features [N, D], the head's outputs (logits [N, K], or PAWS's representations), and
@@ -35,7 +37,7 @@ class Network(nn.Module):
     offset: Tensor
     scale: Tensor
 
-    def __init__(self, backbone: nn.Module, head: LinearHead | BayesianHead | PawsHead, task: Task) -> None:
+    def __init__(self, backbone: nn.Module, head: Head, task: Task) -> None:
         super().__init__()
         self.backbone = backbone
         self.head = head

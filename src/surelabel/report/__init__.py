@@ -3,6 +3,6 @@
 It reads run folders, and what their weights predict; it trains nothing.
 """
 
-from surelabel.report.page import Section, refuse, write_report
+from surelabel.report.page import Section, check_page, write_report
 
-__all__ = ["Section", "refuse", "write_report"]
+__all__ = ["Section", "check_page", "write_report"]

@@ -66,7 +66,7 @@ def same_data(one: RunView, other: RunView) -> bool:
     if one is other:
         return True
     mine, its = one.recorded, other.recorded
-    return mine.data_hash is not None and (mine.data_hash, mine.run.data) == (its.data_hash, its.run.data)
+    return mine.data_hash is not None and (mine.data_hash, mine.config.data) == (its.data_hash, its.config.data)
 
 
 def beside(runs: Sequence[RunView]) -> list[tuple[RunView, str]]:

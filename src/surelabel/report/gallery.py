@@ -6,9 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.data.naming import called
 from surelabel.data.source import UNLABELLED, Source
-from surelabel.models.frozen_features import pictures_of
 from surelabel.models.prediction import Prediction
 from surelabel.report.thumbnails import Thumbnail, thumbnails
 
@@ -19,19 +17,19 @@ MOST = 240  # samples, with or without a picture
 
 
 @dataclass(frozen=True)
-class Shown:
+class Item:
     """A sample of a gallery. Classes are numbers; `true` is None where it is not known."""
 
     name: str
     true: int | None
     predicted: int
     confidence: float
-    deviation: float | None  # of the confidence, by a Bayesian head
+    std: float | None  # of the confidence, by a Bayesian head
     picture: Thumbnail | None
     first: bool  # one of the foremost of all
 
 
-Gallery = list[Shown]
+Gallery = list[Item]
 
 
 class TopPrediction(NamedTuple):
@@ -39,7 +37,7 @@ class TopPrediction(NamedTuple):
 
     predicted: NDArray[np.int64]
     confidence: NDArray[np.floating]
-    deviation: NDArray[np.floating] | None
+    std: NDArray[np.floating] | None
 
     @classmethod
     def of(cls, prediction: Prediction) -> "TopPrediction":
@@ -53,24 +51,24 @@ def gallery(source: Source, index: NDArray[np.int64], best: TopPrediction, score
 
     index [N] of the source, score [N].
     """
-    predicted, confidence, deviation = best
+    predicted, confidence, std = best
     true = source.labels[index]
     group = np.where(true == UNLABELLED, predicted, true)
     chosen = choose(score, group)
-    names = called(source, index[chosen])
+    names = source.names(index[chosen])
     shown: Gallery = []
     room = MOST_BYTES
-    for name, row, picture in zip(names, chosen.tolist(), thumbnails(pictures_of(source, index[chosen])), strict=False):
+    for name, row, picture in zip(names, chosen.tolist(), thumbnails(source.pictures(index[chosen])), strict=False):
         room -= len(picture.address) if picture else 0
         if room < 0 and len(shown) >= FIRST:
             break
         shown.append(
-            Shown(
+            Item(
                 name=str(name),
                 true=None if true[row] == UNLABELLED else int(true[row]),
                 predicted=int(predicted[row]),
                 confidence=float(confidence[row]),
-                deviation=None if deviation is None else float(deviation[row]),
+                std=None if std is None else float(std[row]),
                 picture=picture,
                 first=len(shown) < FIRST,
             )

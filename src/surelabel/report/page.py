@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import surelabel
+from surelabel.inference.trained_run import TrainedRun
 from surelabel.report.record import distinct_names, read_recorded
+from surelabel.training.run_folder import RunFolder
 from surelabel.utils.errors import UserError, optional_import
 from surelabel.utils.files import atomic_write
 
@@ -33,32 +35,36 @@ class Section:
     run: str | Path | None = None
 
 
-def write_report(paths: Sequence[str | Path], out: str | Path, sections: Sequence[Section] = ()) -> list[str]:
-    """Write a page about these run folders; what could not be shown comes back, a note each.
+def write_report(runs: Sequence[TrainedRun], out: str | Path, sections: Sequence[Section] = ()) -> list[str]:
+    """Write a page about these runs; what could not be shown comes back, one note each.
 
     Args:
-        paths: run folders, at least one
+        runs: saved runs, at least one
         out: the HTML file
         sections: sections to add
     """
-    page, notes = render([Path(path) for path in paths], sections, Path(out))
+    page, notes = render(runs, sections, Path(out))
     with atomic_write(out) as file:
         file.write(page)
     return notes
 
 
-def render(paths: list[Path], sections: Sequence[Section], out: Path) -> tuple[str, list[str]]:
+def render(shown: Sequence[TrainedRun], sections: Sequence[Section], out: Path) -> tuple[str, list[str]]:
     """The page as text, and its notes."""
+    paths = [run.path for run in shown]
+    check_page(paths, out, sections)
     environment = _environment()
-    refuse(paths, out, sections)
     names = distinct_names(paths)
-    recorded = [read_recorded(path) for path in paths]
+    recorded = [read_recorded(RunFolder(path)) for path in paths]
     made = [(section, environment.from_string(section.template).render(section.values)) for section in sections]
     from surelabel.report.comparison import COLUMNS, beside, comparison, overlaid, same_data
     from surelabel.report.palette import COLOURS
     from surelabel.report.run_view import view
 
-    runs = [view(run, name, f"run-{number}") for number, (run, name) in enumerate(zip(recorded, names, strict=True))]
+    runs = [
+        view(run, record, name, f"run-{number}")
+        for number, (run, record, name) in enumerate(zip(shown, recorded, names, strict=True))
+    ]
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     several = len(runs) > 1
     page = environment.get_template("page.html").render(
@@ -103,17 +109,15 @@ def _environment() -> "Environment":
     return environment
 
 
-def refuse(paths: Sequence[Path], out: Path, sections: Sequence[Section] = ()) -> None:
+def check_page(paths: Sequence[Path], out: Path, sections: Sequence[Section] = ()) -> None:
     """Raise on what would only come to light after minutes of predicting: runs, packages and names."""
     _environment()
     if not paths:
         raise UserError("name at least one run folder to report on")
     distinct_names(list(paths))
-    for path in paths:
-        read_recorded(path)
     if out.is_dir():
         raise UserError(f"{out} is a folder: name the HTML file to write, such as {out / 'report.html'}")
-    shown = {path.resolve() for path in paths}
+    known = {path.resolve() for path in paths}
     for section in sections:
-        if section.run is not None and Path(section.run).resolve() not in shown:
+        if section.run is not None and Path(section.run).resolve() not in known:
             raise UserError(f"the section {section.title!r} is about {section.run}, which is not a run of this report")

@@ -7,18 +7,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surelabel.data.source import UNLABELLED, DataSet, Source
+from surelabel.data.source import UNLABELLED, DataSet
 from surelabel.equations import Groups, entropy
-from surelabel.inference.trained_run import data_of, load_network
-from surelabel.models.network import Network
+from surelabel.inference.suggest import NothingUnlabelled
+from surelabel.inference.trained_run import TrainedRun
 from surelabel.report.gallery import Gallery, TopPrediction, gallery
-from surelabel.report.record import Figures, Recorded
+from surelabel.report.record import Metrics, Recorded
 from surelabel.training import metrics
 from surelabel.training.evaluate import fixed_sample, labelled_indices, metrics_on, predict
-from surelabel.training.run_folder import RAW
 from surelabel.utils.errors import UserError
 
-# A pool may be far larger than a test set; the most uncertain of these are uncertain enough.
+# Of a pool in which every sample was trained on; the most uncertain of these are uncertain enough.
 POOL_PART = 20_000
 
 
@@ -43,23 +42,21 @@ class Measured:
     pool: int
     uncertain: Gallery
     classes: list[ClassRow]
-    averaged: Figures | None = None
-    raw: Figures | None = None
+    averaged: Metrics | None = None
+    raw: Metrics | None = None
     bins: Groups | None = None  # [M]
     confusion: NDArray[np.int64] | None = None  # [K, K], true class by predicted class
     mistakes: Gallery | None = None
 
 
-def measure(recorded: Recorded) -> Measured:
+def measure(run: TrainedRun, recorded: Recorded) -> Measured:
     """Predict with a run's weights. Raises a `UserError` where its data or its weights are not there any more."""
-    data = data_of(recorded.folder)
-    network = load_network(recorded.folder)
-    return _of_pool(recorded, data, network) if data.test is None else _of_test(recorded, data, data.test, network)
+    return _of_pool(run, recorded) if run.data.test is None else _of_test(run, recorded)
 
 
-def _of_test(recorded: Recorded, data: DataSet, test: Source, network: Network) -> Measured:
-    index, batch = labelled_indices(test), recorded.run.evaluation.batch
-    prediction = predict(network, test, index, batch)
+def _of_test(run: TrainedRun, recorded: Recorded) -> Measured:
+    test, prediction = run.test, run.test_prediction
+    index = labelled_indices(test)
     labels = torch.from_numpy(test.labels[index])
     sums = metrics.calibration_sums(prediction.probs, labels)
     confusion = _confusion(prediction.probs, labels)
@@ -67,29 +64,31 @@ def _of_test(recorded: Recorded, data: DataSet, test: Source, network: Network) 
     mistaken = np.where(best.predicted == labels.numpy(), -np.inf, best.confidence)
     return Measured(
         samples=len(index),
-        pool=len(data.train),
+        pool=len(run.data.train),
         averaged=metrics.evaluation(prediction.probs, labels),
-        raw=recorded.raw or _raw(recorded, test, index),
+        raw=recorded.raw or _raw(run, index),
         bins=Groups(*sums.bins),
         confusion=confusion,
-        classes=_class_rows(data, recorded.labelled, sums.per_class(), confusion),
+        classes=_class_rows(run.data, recorded.labelled, sums.per_class(), confusion),
         mistakes=gallery(test, index, best, mistaken),
         uncertain=gallery(test, index, best, entropy(prediction.probs).numpy()),
     )
 
 
-def _raw(recorded: Recorded, test: Source, index: NDArray[np.int64]) -> Figures | None:
+def _raw(run: TrainedRun, index: NDArray[np.int64]) -> Metrics | None:
     try:
-        return metrics_on(load_network(recorded.folder, RAW), test, index, recorded.run.evaluation.batch)
+        return metrics_on(run.raw_network, run.test, index, run.config.evaluation.batch)
     except UserError:
         return None
 
 
-def _of_pool(recorded: Recorded, data: DataSet, network: Network) -> Measured:
-    part = fixed_sample(data.train, POOL_PART)
-    unlabelled = np.setdiff1d(part, recorded.labelled)
-    index = unlabelled if len(unlabelled) else part
-    prediction = predict(network, data.train, index, recorded.run.evaluation.batch)
+def _of_pool(run: TrainedRun, recorded: Recorded) -> Measured:
+    data = run.data
+    try:
+        index, prediction = run.unlabelled, run.pool_prediction
+    except NothingUnlabelled:
+        index = fixed_sample(data.train, POOL_PART)
+        prediction = predict(run.network, data.train, index, run.config.evaluation.batch)
     predicted, confidence, _ = best = TopPrediction.of(prediction)
     classes = len(data.classes)
     count = np.bincount(predicted, minlength=classes)

@@ -13,7 +13,7 @@ from surelabel.config.run import RunConfig
 from surelabel.training.run_folder import RunFolder
 from surelabel.utils.errors import UserError
 
-Figures = dict[str, float]
+Metrics = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,14 @@ class Recorded:
     """The small files of a run folder. What is missing or damaged is empty here, and named in `notes`."""
 
     folder: RunFolder
-    run: RunConfig
+    config: RunConfig
     classes: tuple[str, ...]
     labelled: NDArray[np.int64]
     data_hash: str | None  # a fingerprint of the training data
-    history: list[Figures]  # a row an evaluation
-    averaged: Figures  # of result.json, like `raw` and `by_class`
-    raw: Figures
-    by_class: list[Figures]
+    history: list[Metrics]  # one row per evaluation
+    averaged: Metrics  # of result.json, like `raw` and `by_class`
+    raw: Metrics
+    by_class: list[Metrics]
     tested: int | None  # how many samples those are of
     environment: dict[str, str]
     seconds: float | None  # taken in all
@@ -36,19 +36,18 @@ class Recorded:
     notes: tuple[str, ...]
 
     @property
-    def last(self) -> Figures:
+    def last(self) -> Metrics:
         return self.history[-1] if self.history else {}
 
     @property
     def finished(self) -> bool:
         """Whether it reached its last step; a result is written only then."""
-        return bool(self.averaged) or self.last.get("step", 0) >= self.run.steps
+        return bool(self.averaged) or self.last.get("step", 0) >= self.config.steps
 
 
-def read_recorded(path: str | Path) -> Recorded:
+def read_recorded(folder: RunFolder) -> Recorded:
     """Read a run folder. Only its config.yaml must be there."""
-    folder = RunFolder(path)
-    run = folder.config
+    config = folder.config
     notes: list[str] = []
     task = _content(folder.path / "task.json", notes)
     split = _content(folder.path / "split.json", notes)
@@ -65,14 +64,14 @@ def read_recorded(path: str | Path) -> Recorded:
     names = task.get("classes")
     return Recorded(
         folder=folder,
-        run=run,
+        config=config,
         classes=tuple(str(name) for name in names) if isinstance(names, list) else (),
         labelled=np.array(labelled, dtype=np.int64),
         data_hash=str(split["data"]) if "data" in split else None,
         history=history,
-        averaged=_figures(result.get("averaged")),
-        raw=_figures(result.get("raw")),
-        by_class=[_figures(row) for row in rows] if isinstance(rows, list) else [],
+        averaged=_metrics(result.get("averaged")),
+        raw=_metrics(result.get("raw")),
+        by_class=[_metrics(row) for row in rows] if isinstance(rows, list) else [],
         tested=result["samples"] if isinstance(result.get("samples"), int) else None,
         environment={
             key: str(value)
@@ -85,7 +84,7 @@ def read_recorded(path: str | Path) -> Recorded:
     )
 
 
-def _step(row: Figures) -> float:
+def _step(row: Metrics) -> float:
     return row["step"]
 
 
@@ -106,7 +105,7 @@ def _content(path: Path, notes: list[str], needed: bool = True) -> dict[str, Any
     return {}
 
 
-def _rows(path: Path, notes: list[str]) -> list[Figures]:
+def _rows(path: Path, notes: list[str]) -> list[Metrics]:
     """The objects in a file with one a line. A kill may leave the last line half written."""
     rows, damaged = [], 0
     try:
@@ -118,7 +117,7 @@ def _rows(path: Path, notes: list[str]) -> list[Figures]:
         return []
     for line in lines:
         try:
-            rows.append(_figures(json.loads(line)))
+            rows.append(_metrics(json.loads(line)))
         except (ValueError, RecursionError):
             damaged += 1
     if damaged:
@@ -126,14 +125,14 @@ def _rows(path: Path, notes: list[str]) -> list[Figures]:
     return [row for row in rows if row]
 
 
-def _figures(content: Any) -> Figures:
+def _metrics(content: Any) -> Metrics:
     """The finite numbers of an object."""
     if not isinstance(content, dict):
         return {}
-    return {str(key): float(value) for key, value in content.items() if _is_figure(value)}
+    return {str(key): float(value) for key, value in content.items() if _is_metric(value)}
 
 
-def _is_figure(value: Any) -> bool:
+def _is_metric(value: Any) -> bool:
     try:
         return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:

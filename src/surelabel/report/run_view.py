@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from surelabel.config.settings import flatten
 from surelabel.equations import Groups
+from surelabel.inference.trained_run import TrainedRun
 from surelabel.report import charts as figures
 from surelabel.report import text as words
 from surelabel.report.charts import Line
 from surelabel.report.palette import line_style
 from surelabel.report.predictions import ClassRow, Measured, measure
 from surelabel.report.recipe_diff import Difference, changed
-from surelabel.report.record import Figures, Recorded
+from surelabel.report.record import Metrics, Recorded
 from surelabel.report.svg import inline
 from surelabel.utils.errors import UserError
 
@@ -67,12 +68,12 @@ class RunView:
         return path is not None and Path(path).resolve() == self.recorded.folder.path.resolve()
 
     @property
-    def averaged(self) -> Figures:
+    def averaged(self) -> Metrics:
         """The figures of the evaluated weights: computed now, or else those written at the end of the run."""
         return (self.measured and self.measured.averaged) or self.recorded.averaged
 
     @property
-    def raw(self) -> Figures:
+    def raw(self) -> Metrics:
         return (self.measured and self.measured.raw) or self.recorded.raw
 
     @property
@@ -123,18 +124,18 @@ class RunView:
 
     @property
     def settings(self) -> dict[str, Any]:
-        return flatten(asdict(self.recorded.run))
+        return flatten(asdict(self.recorded.config))
 
     @property
     def changed(self) -> tuple[str, list[Difference]] | None:
-        return changed(self.recorded.run)
+        return changed(self.recorded.config)
 
 
-def view(recorded: Recorded, name: str, anchor: str) -> RunView:
+def view(run: TrainedRun, recorded: Recorded, name: str, anchor: str) -> RunView:
     """Predict with a run where that can be done, and draw its charts."""
     measured, missing = None, []
     try:
-        measured = measure(recorded)
+        measured = measure(run, recorded)
     except UserError as error:
         missing = [words.unmeasured(recorded, error)]
     notes = [*words.state(recorded, measured), *words.departs(recorded, measured), *missing, *recorded.notes]

@@ -1,4 +1,4 @@
-"""Figures in sentences, for a reader who has not met them before."""
+"""Metrics in sentences, for a reader who has not met them before."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from surelabel.equations import Groups
 from surelabel.report.predictions import Measured
-from surelabel.report.record import Figures, Recorded
+from surelabel.report.record import Metrics, Recorded
 from surelabel.training.display import duration
 from surelabel.utils.errors import UserError
 
@@ -46,7 +46,7 @@ def data_name(data: str) -> str:
     return Path(data).name or data
 
 
-def verdict(figures: Figures, samples: int | None) -> str:
+def verdict(figures: Metrics, samples: int | None) -> str:
     """Whether confidence and accuracy agree over all the test samples."""
     accuracy, confidence = figures["accuracy"], figures["confidence"]
     gap = confidence - accuracy
@@ -69,7 +69,7 @@ def fullest_bin(bins: Groups) -> str:
     )
 
 
-def explained(figures: Figures, classes: int) -> list[tuple[str, str, str]]:
+def explained(figures: Metrics, classes: int) -> list[tuple[str, str, str]]:
     """Each headline figure: its name, its value, and what it means."""
     guess = {"nll": math.log(classes), "brier": 1 - 1 / classes} if classes else {}
     guessing = {key: f"; guessing gives {value:.2f}" for key, value in guess.items()}
@@ -91,7 +91,7 @@ def state(recorded: Recorded, measured: Measured | None) -> list[str]:
         last = recorded.last
         reached = f"its last evaluation was at step {count(last['step'])}" if last else "it has no evaluation yet"
         what = " What follows is from the weights saved so far." if measured else ""
-        said.append(f"This run is unfinished: {reached}, of {count(recorded.run.steps)} steps planned.{what}")
+        said.append(f"This run is unfinished: {reached}, of {count(recorded.config.steps)} steps planned.{what}")
     if measured is not None and measured.averaged is None:
         said.append(
             "These data have no test set: every label was used for training, so how accurate the classifier is, and "

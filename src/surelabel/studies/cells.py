@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from surelabel.config.recipes import BENCHMARKS, recipe
+from surelabel.config.benchmarks import BENCHMARKS
+from surelabel.config.recipes import recipe
 from surelabel.config.run import RunConfig
 from surelabel.studies.plan import Cell, Job, Printed, changed
 

@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from surelabel.config.ignored import ignored_settings
 from surelabel.config.recipes import SIZES
 from surelabel.config.run import OF_THE_MACHINE, RunConfig
 from surelabel.config.settings import flatten
+from surelabel.config.validate import ignored_settings
 
 SCALES = SIZES
 FINETUNED = "finetune.lr"

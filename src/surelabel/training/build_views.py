@@ -1,16 +1,12 @@
 """The views of a run, by the names in its settings."""
 
-from typing import Literal
-
 import numpy as np
 import torch
 
 from surelabel.config.run import CUSTOM, TABLE_VIEWS, RunConfig
 from surelabel.data import views
 from surelabel.data.source import DataSet
-from surelabel.data.tables.source import table_of
 from surelabel.data.views import Corrupt, Noise, View
-from surelabel.models.frozen_features import FeatureSource, features_of
 from surelabel.training.components import NO_COMPONENTS, Components
 from surelabel.utils.devices import augmentation_device
 from surelabel.utils.errors import UserError
@@ -18,51 +14,47 @@ from surelabel.utils.errors import UserError
 MOST_DONORS = 10_000  # rows that corrupted features are drawn from
 
 
-def build_view(
-    role: Literal["labelled", "weak", "strong"], run: RunConfig, data: DataSet, own: Components = NO_COMPONENTS
-) -> View:
+def build_view(role: str, config: RunConfig, data: DataSet, components: Components = NO_COMPONENTS) -> View:
     """The view that a run has for this role."""
-    name: str = getattr(run.views, role)
+    name: str = getattr(config.views, role)
     if name == CUSTOM:
-        return own.view(role)
+        return components.view(role)
     if name in TABLE_VIEWS:
-        return _of_table(name, role, run, data)
+        return _of_table(name, role, config, data)
     if name != "none" and len(data.train.shape) != 3:
         raise UserError(
             f"views.{role} {name} is a view of images, and these are {_kind(data)}: choose "
-            + (", ".join(("none", *TABLE_VIEWS)) if _in_columns(data) else "none, or give your own")
+            + (", ".join(("none", *TABLE_VIEWS)) if data.train.kind != "samples" else "none, or give your own")
         )
     return views.named(name)
 
 
-def _of_table(name: str, role: str, run: RunConfig, data: DataSet) -> View:
-    features, source = features_of(data.train), table_of(data.train)
-    if features is not None:
-        return _of_features(name, run, data, features)
-    if source is None:
+def _of_table(name: str, role: str, config: RunConfig, data: DataSet) -> View:
+    source = data.train
+    if source.features is not None:
+        return _of_features(name, config, data)
+    if source.encoding is None:
         raise UserError(f"views.{role} {name} is a view of tables, and these are {_kind(data)}: choose another")
-    device = augmentation_device(torch.device(run.device))
+    device = augmentation_device(torch.device(config.device))
     if name == "noise":
-        return Noise(run.table.noise, torch.from_numpy(source.encoding.standardised).float().to(device))
+        return Noise(config.table.noise, torch.from_numpy(source.encoding.standardised).float().to(device))
     groups = torch.from_numpy(source.encoding.groups).to(device)
-    return Corrupt(run.table.corruption, torch.from_numpy(source.rows).to(device), groups)
+    everyone = np.arange(len(source))
+    return Corrupt(config.table.corruption, torch.from_numpy(source.samples(everyone)).to(device), groups)
 
 
-def _of_features(name: str, run: RunConfig, data: DataSet, source: FeatureSource) -> View:
+def _of_features(name: str, config: RunConfig, data: DataSet) -> View:
     """Features are columns too, each in units of its own deviation."""
-    device = augmentation_device(torch.device(run.device))
+    device = augmentation_device(torch.device(config.device))
     if name == "noise":
-        return Noise(run.table.noise, torch.tensor(data.scale, device=device))
-    some = np.unique(np.linspace(0, len(source) - 1, min(MOST_DONORS, len(source))).astype(np.int64))
-    donors = torch.from_numpy(source.samples(some)).to(device)
-    return Corrupt(run.table.corruption, donors, torch.arange(donors.shape[1], device=device))
-
-
-def _in_columns(data: DataSet) -> bool:
-    return table_of(data.train) is not None or features_of(data.train) is not None
+        return Noise(config.table.noise, torch.tensor(data.scale, device=device))
+    pool = len(data.train)
+    some = np.unique(np.linspace(0, pool - 1, min(MOST_DONORS, pool)).astype(np.int64))
+    donors = torch.from_numpy(data.train.samples(some)).to(device)
+    return Corrupt(config.table.corruption, donors, torch.arange(donors.shape[1], device=device))
 
 
 def _kind(data: DataSet) -> str:
-    if _in_columns(data):
-        return "rows of a table" if table_of(data.train) is not None else "features"
+    if data.train.kind != "samples":
+        return "rows of a table" if data.train.kind == "table" else "features"
     return "images" if len(data.train.shape) == 3 else f"samples of shape {data.train.shape}"

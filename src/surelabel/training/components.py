@@ -32,14 +32,14 @@ class Components:
             if role not in ROLES:
                 raise UserError(f"there is no view named {role!r}: give views for {', '.join(ROLES)}")
 
-    def named_in_config(self, run: RunConfig) -> RunConfig:
+    def named_in_config(self, config: RunConfig) -> RunConfig:
         """The run, in whose settings "custom" stands for each part that is given."""
         if self.data is not None:
-            run = replace(run, data=CUSTOM)
+            config = replace(config, data=CUSTOM)
         if self.backbone is not None:
-            run = replace(run, network=replace(run.network, name=CUSTOM))
+            config = replace(config, network=replace(config.network, name=CUSTOM))
         roles: dict[str, Any] = dict.fromkeys(self.views, CUSTOM)
-        return replace(run, views=replace(run.views, **roles))
+        return replace(config, views=replace(config.views, **roles))
 
     def given_data(self) -> DataSet:
         if self.data is None:
@@ -71,6 +71,6 @@ NO_COMPONENTS = Components()
 
 def _missing(what: str, key: str) -> UserError:
     return UserError(
-        f"{what} of this run was given in Python, and must be given again: pass own=Own({key}=...), as when it was "
-        "begun (docs/own-modules.md)"
+        f"{what} of this run was given in Python, and must be given again: pass components=Components({key}=...), as "
+        "when it was begun (docs/own-modules.md)"
     )

@@ -1,7 +1,7 @@
 """What a person sees while a run trains, and at its end."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ from rich.table import Table
 
 from surelabel.config.run import RunConfig
 from surelabel.training.summary import WINDOW, Summary
+from surelabel.utils.words import some
 
 # Names of files and classes are not markup, and a log wraps its own lines.
 PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
@@ -86,41 +87,24 @@ def format_metrics(row: dict[str, Any]) -> str:
     if "accuracy" in row:
         shown += [f"accuracy {row['accuracy']:.1%}", f"ECE {row['ece']:.3f}"]
     else:
-        kind = "unlabelled_loss" if row["labelled_loss"] is None else "labelled_loss"
-        shown += [f"loss {row[kind]:.3f}"]
+        shown += [f"loss {row.get('labelled_loss', row.get('unlabelled_loss')):.3f}"]
     if row.get("acceptance") is not None:
         shown += [f"accepted {row['acceptance']:.0%}"]
     return "  ".join(shown)
 
 
-def describe_pictures(shape: tuple[int, int, int]) -> str:
-    """'pictures, read at 28 × 28 pixels, grey': the files themselves may be of any size."""
-    channels, height, width = shape
-    return f"pictures, read at {width} × {height} pixels, {'grey' if channels == 1 else 'in colour'}"
-
-
-def describe_table(columns: Mapping[str, Sequence[str]]) -> str:
-    """'rows, with columns of numbers (alcohol, ash) and of categories (colour)', by the names of each kind."""
-    kinds = [f"of {kind} ({_some(names)})" for kind, names in columns.items() if names]
-    return f"rows, with columns {' and '.join(kinds)}"
-
-
 def describe_found(kind: str, samples: int, labels: NDArray[np.int64], classes: Sequence[str]) -> str:
     """'5,000 pictures, …: 60 labelled (bag 6, boot 6, …), 4,940 unlabelled', and what is scarce."""
     counts = np.bincount(labels, minlength=len(classes))
-    shown = _some([f"{name} {count}" for name, count in zip(classes, counts, strict=True)])
+    shown = some([f"{name} {count}" for name, count in zip(classes, counts, strict=True)])
     words = f"{samples:,} {kind}: {len(labels):,} labelled ({shown}), {samples - len(labels):,} unlabelled"
     scarce = [name for name, count in zip(classes, counts, strict=True) if count < 2]
     if scarce:
         words += (
-            f"\nOnly one label: {_some(scarce)}. "
+            f"\nOnly one label: {some(scarce)}. "
             "A class is learnt from what its labels show; a few more of each would help most"
         )
     return words
-
-
-def _some(words: Sequence[str], most: int = 20) -> str:
-    return ", ".join(words[:most]) + (", …" if len(words) > most else "")
 
 
 def describe_network(config: RunConfig) -> str:

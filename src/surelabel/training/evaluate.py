@@ -10,7 +10,6 @@ from surelabel.config.run import RunConfig
 from surelabel.data.long_tail import by_group
 from surelabel.data.source import UNLABELLED, Source, in_batches
 from surelabel.models.network import Network
-from surelabel.models.paws_head import PawsHead
 from surelabel.models.prediction import Prediction
 from surelabel.training import metrics
 from surelabel.utils.errors import UserError
@@ -40,21 +39,6 @@ def predict(network: Network, source: Source, index: NDArray[np.int64], batch: i
     return prediction
 
 
-@torch.no_grad()
-def update_support(network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
-    """Give a head that predicts by neighbours the labelled images, as the network represents them now."""
-    if not isinstance(network.head, PawsHead):
-        return
-    device = network.scale.device
-    training = network.training
-    network.eval()
-    parts = [
-        network(torch.from_numpy(images).to(device)).outputs[:, -1] for images in in_batches(source, labelled, batch)
-    ]
-    network.train(training)
-    network.head.update_support(torch.cat(parts), torch.from_numpy(source.labels[labelled]).to(device))
-
-
 def labelled_indices(source: Source) -> NDArray[np.int64]:
     """The samples whose class is known."""
     return np.flatnonzero(source.labels != UNLABELLED)
@@ -81,19 +65,24 @@ def metrics_on(network: Network, source: Source, index: NDArray[np.int64], batch
     return metrics.evaluation(predict(network, source, index, batch).probs, torch.from_numpy(source.labels[index]))
 
 
-def final_metrics(averaged: Network, raw: Network, source: Source, run: RunConfig, pool: Source) -> dict[str, Any]:
-    """The figures on the whole test set: of the evaluated weights, of the raw ones, by class, by group of classes."""
-    index = labelled_indices(source)
-    labels = torch.from_numpy(source.labels[index])
-    probs = predict(averaged, source, index, run.evaluation.batch).probs
-    classes = [
-        {"class": name} | row for name, row in zip(source.classes, metrics.per_class(probs, labels), strict=True)
-    ]
-    found = metrics.evaluation(probs, labels)
+def predict_test(network: Network, test: Source, config: RunConfig) -> Prediction:
+    """The prediction of all labelled test samples, in order."""
+    return predict(network, test, labelled_indices(test), config.evaluation.batch)
+
+
+def final_metrics(
+    prediction: Prediction, raw: Network, test: Source, config: RunConfig, pool: Source
+) -> dict[str, Any]:
+    """The metrics on the whole test set, of which this is the prediction: of the evaluated weights, of the raw ones,
+    by class, and by group of classes."""
+    index = labelled_indices(test)
+    labels = torch.from_numpy(test.labels[index])
+    probs = prediction.probs
+    classes = [{"class": name} | row for name, row in zip(test.classes, metrics.per_class(probs, labels), strict=True)]
     return {
         "samples": len(index),
-        "averaged": found,
-        "raw": found if raw is averaged else metrics_on(raw, source, index, run.evaluation.batch),
+        "averaged": metrics.evaluation(probs, labels),
+        "raw": metrics_on(raw, test, index, config.evaluation.batch),
         "classes": classes,
-        "groups": by_group(pool.labels, len(source.classes), (probs.argmax(1) == labels).numpy(), labels.numpy()),
+        "groups": by_group(pool.labels, len(test.classes), (probs.argmax(1) == labels).numpy(), labels.numpy()),
     }

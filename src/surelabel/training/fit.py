@@ -1,22 +1,22 @@
-"""One run from beginning to end: data, split, network, training, figures."""
+"""One run from beginning to end: data, split, network, training, metrics."""
 
-from dataclasses import asdict, replace
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from lightning_fabric.utilities import rank_zero_only
 from numpy.typing import NDArray
 from rich.console import Console
 
 from surelabel.config.run import CUSTOM, MACHINE, MORE_STEPS, RunConfig
 from surelabel.config.settings import flatten
-from surelabel.data.images.folder import folder_of
-from surelabel.data.source import DataSet, skipped_of
-from surelabel.data.tables.source import table_of
-from surelabel.methods.base import Method
+from surelabel.data.batch import Task
+from surelabel.data.source import DataSet
 from surelabel.models.network import Network
+from surelabel.models.prediction import Prediction
 from surelabel.training import build, build_data, evaluate
 from surelabel.training.components import NO_COMPONENTS, Components
 from surelabel.training.display import (
@@ -25,16 +25,13 @@ from surelabel.training.display import (
     Watch,
     describe_found,
     describe_network,
-    describe_pictures,
     describe_skipped,
-    describe_table,
     duration,
     reading,
     show_result,
 )
-from surelabel.training.loop import AnyLoader, train
 from surelabel.training.run_folder import RunFolder, environment
-from surelabel.training.state import TrainState
+from surelabel.training.session import train_and_save
 from surelabel.training.step_time import TRAINING, seconds_per_step, steps_in
 from surelabel.training.summary import summary
 from surelabel.utils.distributed import World, explain_lost_process
@@ -44,92 +41,137 @@ from surelabel.utils.errors import UserError
 MAY_CHANGE = {*MACHINE, "out", "data_dir"}
 
 
+@dataclass(frozen=True)
+class Trained:
+    """What training leaves in memory. `network` is the evaluated one; `folder` is None where nothing was written."""
+
+    config: RunConfig
+    components: Components
+    folder: RunFolder | None
+    task: Task
+    data: DataSet
+    labelled: NDArray[np.int64]
+    network: Network
+    raw_network: Network
+    history: list[dict[str, Any]]
+    metrics: dict[str, Any] | None = None  # on the whole test set, where there is one
+    test_prediction: Prediction | None = None
+
+
 def fit(
-    run: RunConfig,
+    config: RunConfig,
     resume: bool = False,
     console: Console | None = None,
     labels_of: str | Path | None = None,
-    own: Components = NO_COMPONENTS,
+    components: Components = NO_COMPONENTS,
     minutes: float | None = None,
     watch: Watch | None = None,
-) -> RunFolder:
-    """Train, evaluate on the whole test set, and leave all of it in the run's folder.
+    save: bool = True,
+) -> Trained:
+    """Train, evaluate on the whole test set and, with `save`, leave all of it in the run's folder.
 
-    `labels_of` is another run's folder, whose labelled samples are used; the data must be the same. `own` gives data,
-    a backbone or views that have no name. `minutes` sets the run's steps by how long some take here. `watch` is called
-    with each evaluation; what it raises ends the run.
+    `labels_of` is another run's folder, whose labelled samples are used; the data must be the same. `components` gives
+    data, a backbone or views that have no name. `minutes` sets the run's steps by how long some take here. `watch` is
+    called with each evaluation; what it raises ends the run.
     """
     console = console or Console()
-    folder = RunFolder(run.folder)
+    folder = RunFolder(config.folder) if save else None
     if resume:
-        return _fit(_begun(run, folder, console, own), folder, folder, True, console, own, watch=watch)
-    folder.check_absent()
-    if getattr(rank_zero_only, "rank", 0) == 0:  # of several processes, only the first writes
-        folder.check_writable()
-    run = build.resolve(own.named_in_config(run))
-    return _fit(run, folder, None if labels_of is None else RunFolder(labels_of), False, console, own, minutes, watch)
+        if folder is None:
+            raise UserError("resume goes on with a run in its folder: leave out save=False")
+        config = _begun(config, folder, console, components)
+        labels_from: RunFolder | None = folder
+    else:
+        if folder is not None:
+            folder.check_absent()
+            if getattr(rank_zero_only, "rank", 0) == 0:  # of several processes, only the first writes
+                folder.check_writable()
+        config = build.resolve(components.named_in_config(config))
+        labels_from = None if labels_of is None else RunFolder(labels_of)
+    return _fit(config, folder, labels_from, resume, console, components, minutes, watch)
 
 
 def _fit(
-    run: RunConfig, folder: RunFolder, labels_of: RunFolder | None, resume: bool, console: Console, own: Components,
-    minutes: float | None = None, watch: Watch | None = None,
-) -> RunFolder:  # fmt: skip
-    torch.set_num_threads(run.threads or 1)
+    config: RunConfig, folder: RunFolder | None, labels_of: RunFolder | None, resume: bool, console: Console,
+    components: Components, minutes: float | None, watch: Watch | None,
+) -> Trained:  # fmt: skip
+    torch.set_num_threads(config.threads or 1)
     with reading(console) as progress:
-        data, labelled = build_data.load_data(run, own, progress)
+        data, labelled = build_data.load_data(config, components, progress)
     task = build_data.task_of(data)
     if labels_of is not None:
         labels_of.check_same_data(task, build_data.fingerprint(data))
         labelled = labels_of.labelled()
     seconds = None
-    if run.processes == 1:
+    if config.processes == 1:
         show_found(data, labelled, console)
-    if minutes is not None or (folder_of(data.train) and not resume and run.processes == 1 and not console.quiet):
-        seconds = seconds_per_step(run, data, labelled, own)
-        run = run if minutes is None else _as_long_as(minutes, run, seconds, console)
-    method = build.build_method(run, len(data.train))
-    network = build.build_network(run, task, own)
-    if run.init is not None and not (resume and folder.has_checkpoint):
-        build.start_from(network, run.init)
-    stored, note = folder.stored_state() if resume else ({}, None)
-    _try_views(run, data, labelled, own, stored.get("step", 0))
-    fabric = build.build_fabric(run)
+    if minutes is not None or (data.train.description and not resume and config.processes == 1 and not console.quiet):
+        seconds = seconds_per_step(config, data, labelled, components)
+        config = config if minutes is None else _as_long_as(minutes, config, seconds, console)
+    method = build.build_method(config, len(data.train))
+    network = build.build_network(config, task, components)
+    if config.init is not None and not (resume and folder is not None and folder.has_checkpoint):
+        build.start_from(network, config.init)
+    stored, note = folder.stored_state() if resume and folder is not None else ({}, None)
+    if seconds is None:  # else, steps were made already
+        _try_views(config, data, labelled, components, stored.get("step", 0))
+    fabric = build.build_fabric(config)
     fabric.launch()  # starts the other processes, which come here by themselves; from now on each has its own device
     console.quiet = console.quiet or fabric.global_rank > 0
-    loader = replace(build.build_loader(run, data, labelled, own), world=World(fabric.global_rank, fabric.world_size))
-    state = build.build_state(run, network, method)
+    loader = build.build_loader(config, data, labelled, components, World(fabric.global_rank, fabric.world_size))
+    state = build.build_state(config, network, method)
     if stored:
         state.load_state_dict(stored, loader.world)
     del stored  # which is as large as the state
     if resume:
-        console.print(note or f"Going on from step {state.step}", **PLAIN)
-    if run.processes > 1:
+        console.print(note or f"Resuming at step {state.step}", **PLAIN)
+    if config.processes > 1:
         show_found(data, labelled, console)
-    _show_run(run, data, labelled, network, seconds, console, run.data if own.data is None else data.name)
+    name = config.data if components.data is None else data.name
+    _show_run(config, data, labelled, network, seconds, console, name)
+    trained = Trained(
+        config, components, folder, task, data, labelled, state.evaluated, state.network, state.history
+    )  # fmt: skip
     if fabric.global_rank > 0:
-        with explain_lost_process(folder.path), Display(run.steps, state.step, console) as display:
-            train(run, method, loader, state, None, folder, display, fabric)
-        return folder
-    if not resume:
-        columns = table_of(data.train)
-        table = None if columns is None else columns.encoding.as_json()
-        folder.create(run, task, build_data.fingerprint(data), labelled, table)
-    with explain_lost_process(folder.path), folder.locked():
-        folder.write_history(state.history)  # which a killed run may have left ahead of its checkpoint
-        _train(run, method, loader, state, data, folder, console, fabric, watch)
-    return folder
+        with explain_lost_process(config.folder), Display(config.steps, state.step, console) as display:
+            train_and_save(config, method, loader, state, None, folder, display, fabric)
+        return trained
+    if folder is not None and not resume:
+        folder.create(config, task, build_data.fingerprint(data), labelled, data.train.encoding)
+    with explain_lost_process(config.folder), folder.locked() if folder is not None else nullcontext():
+        if folder is not None:
+            folder.write_history(state.history)  # which a killed run may have left ahead of its checkpoint
+        with Display(config.steps, state.step, console, watch) as display:
+            train_and_save(config, method, loader, state, data.test, folder, display, fabric)
+        return _tested(trained, console)
 
 
-def _as_long_as(minutes: float, run: RunConfig, seconds: float, console: Console) -> RunConfig:
+def _tested(trained: Trained, console: Console) -> Trained:
+    """What was trained, with its metrics on the whole test set; they are shown, and written where there is a folder."""
+    test = trained.data.test
+    if test is None:
+        console.print("There is no test set, so no metrics: all labelled samples were used for training")
+        return trained
+    prediction = evaluate.predict_test(trained.network, test, trained.config)
+    found = evaluate.final_metrics(prediction, trained.raw_network, test, trained.config, trained.data.train)
+    course = summary(trained.history)
+    found |= {"summary": asdict(course)}
+    if trained.folder is not None:
+        trained.folder.write_result(found)
+    show_result(console, found, course)
+    return replace(trained, metrics=found, test_prediction=prediction)
+
+
+def _as_long_as(minutes: float, config: RunConfig, seconds: float, console: Console) -> RunConfig:
     """The run with as many steps as these minutes allow, at so many seconds a step."""
-    run = replace(run, steps=steps_in(minutes, seconds))
-    if run.steps * seconds > 60 * minutes:
-        console.print(f"{minutes:g} minutes are too few to learn here: {run.steps} steps are the fewest", **PLAIN)
-    return run
+    config = replace(config, steps=steps_in(minutes, seconds))
+    if config.steps * seconds > 60 * minutes:
+        console.print(f"{minutes:g} minutes are too few to learn here: {config.steps} steps are the fewest", **PLAIN)
+    return config
 
 
 def _show_run(
-    run: RunConfig,
+    config: RunConfig,
     data: DataSet,
     labelled: NDArray[np.int64],
     network: Network,
@@ -140,66 +182,46 @@ def _show_run(
     """Say what is to be trained, and, where the seconds of a step are known, how long it will take."""
     parameters = sum(parameter.numel() for parameter in network.parameters())
     console.print(
-        f"{run.method} on {name}: {len(labelled)} labels, {len(data.train)} "
+        f"{config.method} on {name}: {len(labelled)} labels, {len(data.train)} "
         f"{'images' if len(data.train.shape) == 3 else 'samples'} in the pool, {len(data.classes)} classes; "
-        f"{describe_network(run)} with {parameters:,} parameters, {run.steps} steps"
-        + ("" if seconds is None else f", about {duration(run.steps * seconds / TRAINING)} here"),
+        f"{describe_network(config)} with {parameters:,} parameters, {config.steps} steps"
+        + ("" if seconds is None else f", about {duration(config.steps * seconds / TRAINING)} here"),
         **PLAIN,
     )
-    if run.holdout is not None and data.test is not None:
+    if config.holdout is not None and data.test is not None:
         console.print(f"Evaluated on {len(data.test)} labelled samples held back, not on any other test set", **PLAIN)
 
 
-def _try_views(run: RunConfig, data: DataSet, labelled: NDArray[np.int64], own: Components, step: int) -> None:
-    """What the views cannot be applied to should fail before there is a folder, or another process to fail too."""
-    alone = run if run.processes == 1 else replace(run, device="cpu")
-    replace(build.build_loader(alone, data, labelled, own), world=World(0, run.processes))(step)
-
-
-def _train(
-    run: RunConfig,
-    method: Method,
-    loader: AnyLoader,
-    state: TrainState,
-    data: DataSet,
-    folder: RunFolder,
-    console: Console,
-    fabric: Fabric,
-    watch: Watch | None,
+def _try_views(
+    config: RunConfig, data: DataSet, labelled: NDArray[np.int64], components: Components, step: int
 ) -> None:
-    with Display(run.steps, state.step, console, watch) as display:
-        train(run, method, loader, state, data.test, folder, display, fabric)
-    if data.test is None:
-        console.print("There is no test set, so no figures: the labelled part of the data was all used for training")
-        return
-    result = evaluate.final_metrics(state.evaluated, state.network, data.test, run, data.train)
-    course = summary(state.history)
-    folder.write_result(result | {"summary": asdict(course)})
-    show_result(console, result, course)
+    """What the views cannot be applied to should fail before there is a folder, or another process to fail too."""
+    alone = config if config.processes == 1 else replace(config, device="cpu")
+    build.build_loader(alone, data, labelled, components, World(0, config.processes))(step)
 
 
-def _begun(asked: RunConfig, folder: RunFolder, console: Console, own: Components) -> RunConfig:
+def _begun(asked: RunConfig, folder: RunFolder, console: Console, components: Components) -> RunConfig:
     """The run in a folder, to go on with. It must be the one that is asked for; of another machine it is said."""
-    run = folder.config
-    _check_same_settings(asked, run, folder.path, own)
+    config = folder.config
+    _check_same_settings(asked, config, folder.path, components)
     here = environment()
     for name, before in folder.environment().items():
         if before not in (None, here[name]):  # older runs do not tell their processor
             console.print(
                 f"The run was begun with {name} {before}, and goes on with {here[name]}: not bit for bit", **PLAIN
             )
-    if asked.threads not in (None, run.threads):
+    if asked.threads not in (None, config.threads):
         console.print(
-            f"The run was begun with --threads {run.threads}, and goes on with {asked.threads}: sums may round "
+            f"The run was begun with --threads {config.threads}, and goes on with {asked.threads}: sums may round "
             "differently, so it will not end bit for bit as it would have"
         )
-        run = replace(run, threads=asked.threads)
-    if asked.processes != run.processes:
-        console.print(f"The run was begun with {run.processes} processes, and goes on with {asked.processes}")
-    return replace(run, devices=asked.devices, nodes=asked.nodes, data_dir=asked.data_dir or run.data_dir)
+        config = replace(config, threads=asked.threads)
+    if asked.processes != config.processes:
+        console.print(f"The run was begun with {config.processes} processes, and goes on with {asked.processes}")
+    return replace(config, devices=asked.devices, nodes=asked.nodes, data_dir=asked.data_dir or config.data_dir)
 
 
-def _check_same_settings(asked: RunConfig, stored: RunConfig, folder: Path, own: Components) -> None:
+def _check_same_settings(asked: RunConfig, stored: RunConfig, folder: Path, components: Components) -> None:
     """A run goes on with the settings that it began with, and on the same kind of device.
 
     What is left open to the machine is as the run has it; paths are compared as they lead today.
@@ -210,7 +232,7 @@ def _check_same_settings(asked: RunConfig, stored: RunConfig, folder: Path, own:
         precision=stored.precision if asked.precision == "auto" else asked.precision,
         compile=stored.compile if asked.compile is None else asked.compile,
     )
-    here, before = (flatten(asdict(build.resolve(run))) for run in (own.named_in_config(asked), stored))
+    here, before = (flatten(asdict(build.resolve(config))) for config in (components.named_in_config(asked), stored))
     for key, value in here.items():
         # A part that was given in Python, and now is not, is told of by whoever looks for it: how to give it.
         if key not in MAY_CHANGE and value != before[key] != CUSTOM:
@@ -223,15 +245,11 @@ def _check_same_settings(asked: RunConfig, stored: RunConfig, folder: Path, own:
 
 def show_found(data: DataSet, labelled: NDArray[np.int64], console: Console) -> None:
     """Say what was found, what was left out of it, and why: nothing is passed over in silence."""
-    columns = table_of(data.train)
-    for note in () if columns is None else columns.notes:
+    for note in data.train.notes:
         console.print(note, **PLAIN)
-    pictures = folder_of(data.train)
-    kind = "" if columns is None else describe_table(columns.encoding.names)
-    kind = kind if pictures is None else describe_pictures(pictures.shape)
-    if kind:
+    if data.train.description:
         labels = data.train.labels[labelled]
-        console.print(describe_found(kind, len(data.train), labels, data.classes), **PLAIN)
-    for skipped in dict.fromkeys(skipped_of(source) for source in (data.train, data.test) if source is not None):
+        console.print(describe_found(data.train.description, len(data.train), labels, data.classes), **PLAIN)
+    for skipped in dict.fromkeys(source.skipped for source in (data.train, data.test) if source is not None):
         if skipped:
             console.print(describe_skipped(skipped), **PLAIN)

@@ -28,7 +28,7 @@ from surelabel.data.batch import Task
 from surelabel.data.tables.encoding import Encoding
 from surelabel.training.checkpoints import Damaged, read_checkpoint, write_checkpoint
 from surelabel.training.state import TrainState
-from surelabel.utils.errors import Busy, UserError
+from surelabel.utils.errors import Busy, FolderExists, UserError
 from surelabel.utils.files import atomic_write
 
 CHECKPOINT, PREVIOUS, BEST = "checkpoint.pt", "checkpoint-previous.pt", "checkpoint-best.pt"
@@ -62,9 +62,7 @@ class RunFolder:
         """Raise where the folder already holds something."""
         with self._written():
             if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-                begun = (self.path / CONFIG).exists()
-                resume = f"go on with that run by --resume {self.path}, " if begun else ""
-                raise UserError(f"{self.path} exists already: {resume}choose another --out, or remove it")
+                raise FolderExists(self.path, begun=(self.path / CONFIG).exists())
 
     def check_writable(self) -> None:
         """Raise where the folder could not be made: before the data are read, which may take long."""
@@ -76,7 +74,7 @@ class RunFolder:
                 pass
 
     def create(
-        self, run: RunConfig, task: Task, data: str, labelled: NDArray[np.int64], table: dict[str, Any] | None = None
+        self, config: RunConfig, task: Task, data: str, labelled: NDArray[np.int64], table: Encoding | None = None
     ) -> None:
         """Make the folder with what is known before the first step: whole, or, if killed, not at all."""
         self.check_absent()
@@ -89,8 +87,8 @@ class RunFolder:
                 half._write_json("split.json", {"data": data, "labelled": labelled.tolist()})
                 half._write_json("environment.json", environment())
                 if table is not None:
-                    half._write_json("table.json", table)
-                write_yaml(run, half.path / CONFIG)
+                    half._write_json("table.json", table.as_json())
+                write_yaml(config, half.path / CONFIG)
                 half.path.replace(self.path)
 
     @contextmanager
@@ -99,7 +97,7 @@ class RunFolder:
         try:
             yield
         except OSError as error:
-            raise UserError(f"cannot write {self.path}: {error.strerror or error}. Choose another --out") from error
+            raise UserError(f"cannot write {self.path}: {error.strerror or error}. Choose another folder") from error
 
     @cached_property
     def config(self) -> RunConfig:
@@ -132,8 +130,13 @@ class RunFolder:
         """Raise where the data are no longer those that the run was begun with."""
         with self._damage("split.json") as read:
             # How it is normalised follows from the data, and features are not the same to the bit everywhere.
-            own = self.task()
-            if (task.shape, task.classes, task.dtype, data) != (own.shape, own.classes, own.dtype, read["data"]):
+            components = self.task()
+            if (task.shape, task.classes, task.dtype, data) != (
+                components.shape,
+                components.classes,
+                components.dtype,
+                read["data"],
+            ):
                 raise UserError(f"{self.path} was begun with other data: the samples or labels have changed since")
 
     @property
@@ -207,6 +210,14 @@ class RunFolder:
     def write_history(self, history: list[dict[str, Any]]) -> None:
         with atomic_write(self.path / "metrics.jsonl") as file:
             file.writelines(json.dumps(row) + "\n" for row in history)
+
+    def history(self) -> list[dict[str, Any]]:
+        """The evaluations so far."""
+        try:
+            lines = (self.path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+            return [json.loads(line) for line in lines]
+        except (OSError, ValueError) as error:
+            raise UserError(f"cannot read {self.path / 'metrics.jsonl'}: {error}") from error
 
     def add_timing(self, row: dict[str, Any]) -> None:
         path = self.path / "timings.jsonl"

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel
 
-from surelabel.methods.selection import State
+from surelabel.methods.base import State
 from surelabel.models.network import Network
 from surelabel.utils.distributed import ALONE, World
 
@@ -16,7 +16,8 @@ from surelabel.utils.distributed import ALONE, World
 class TrainState:
     """The network, its average, the optimizers, what the selection rule remembers, and where we are.
 
-    `taught` says that the average makes the pseudo-labels. Without an average, the network does, and is evaluated.
+    `average_teaches` says that the average makes the pseudo-labels. Without an average, the network does, and is
+    evaluated.
     """
 
     network: Network
@@ -26,8 +27,8 @@ class TrainState:
     average_teaches: bool = False
     step: int = 0
     # This process's part of sums since the last evaluation: losses, and what was accepted of the pseudo-labels.
-    tally: dict[str, Tensor] = field(default_factory=dict)
-    # One row an evaluation, as in metrics.jsonl.
+    running_sums: dict[str, Tensor] = field(default_factory=dict)
+    # One row per evaluation, as in metrics.jsonl.
     history: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -49,10 +50,10 @@ class TrainState:
         """The network and, where there is one, its average."""
         return [self.network] if self.average is None else [self.network, self.evaluated]
 
-    def count(self, **sums: Tensor) -> None:
-        """Add to the tally, without waiting for the device."""
+    def accumulate(self, **sums: Tensor) -> None:
+        """Add to the running sums, without waiting for the device."""
         for name, value in sums.items():
-            self.tally[name] = self.tally[name] + value if name in self.tally else value.clone()
+            self.running_sums[name] = self.running_sums[name] + value if name in self.running_sums else value.clone()
 
     def state_dict(self) -> dict[str, Any]:
         """Tensors, numbers, strings, lists and dictionaries, nothing else."""
@@ -62,12 +63,12 @@ class TrainState:
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "selection": self.selection,
             "step": self.step,
-            "tally": self.tally,
+            "running_sums": self.running_sums,
             "history": self.history,
         }
 
     def load_state_dict(self, state: dict[str, Any], world: World = ALONE) -> None:
-        """Become what `state_dict` described; of the tally, whose sums have a part for each process, this one's."""
+        """Become what `state_dict` described; of running sums with a part for each process, take this one's."""
         self.network.load_state_dict(state["network"])
         if self.average is not None:
             self.average.load_state_dict(state["average"])
@@ -75,6 +76,8 @@ class TrainState:
             optimizer.load_state_dict(stored)
         device = next(self.network.parameters()).device
         self.selection = {name: tensor.to(device) for name, tensor in state["selection"].items()}
-        self.tally = {name: world.local_sum(tensor.to(device).reshape(-1)) for name, tensor in state["tally"].items()}
+        self.running_sums = {
+            name: world.local_sum(tensor.to(device).reshape(-1)) for name, tensor in state["running_sums"].items()
+        }
         self.step = state["step"]
         self.history = state["history"]

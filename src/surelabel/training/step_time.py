@@ -20,17 +20,17 @@ TRAINING = 0.85
 
 
 def seconds_per_step(
-    run: RunConfig, data: DataSet, labelled: NDArray[np.int64], own: Components = NO_COMPONENTS
+    config: RunConfig, data: DataSet, labelled: NDArray[np.int64], components: Components = NO_COMPONENTS
 ) -> float:
     """The median of some steps, on a network that is thrown away."""
-    method = build.build_method(run, len(data.train))
-    state = build.build_state(run, build.build_network(run, build_data.task_of(data), own), method)
-    loader = build.build_loader(run, data, labelled, own)
+    method = build.build_method(config, len(data.train))
+    state = build.build_state(config, build.build_network(config, build_data.task_of(data), components), method)
+    loader = build.build_loader(config, data, labelled, components)
     model = state.network.train()
     times = []
     for step in range(TIMED + 1):
         start = time.perf_counter()
-        losses = training_step(method, model, state, loader(step), torch.autograd.backward, run.precision)
+        losses = training_step(method, model, state, loader(step), torch.autograd.backward, config.precision)
         losses.total.item()  # waits for a GPU
         times.append(time.perf_counter() - start)
     return median(times[1:])  # the first one warms up

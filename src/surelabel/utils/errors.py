@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 
 class UserError(Exception):
@@ -15,6 +16,14 @@ class UserError(Exception):
 
 class Busy(UserError):
     """Another process does this at the moment."""
+
+
+class FolderExists(UserError):
+    """A folder that a new run was to be written to is not empty; `begun`: it holds a run."""
+
+    def __init__(self, path: Path, begun: bool) -> None:
+        super().__init__(f"{path} exists already: choose another folder, or remove it")
+        self.path, self.begun = path, begun
 
 
 def words_of(error: Exception) -> str:

@@ -4,8 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from surelabel.data.arrays import source as arrays
-from surelabel.data.arrays.source import ArraySource, channel_statistics, user_data_set
+from surelabel.data import statistics
+from surelabel.data.arrays.source import ArraySource, user_data_set
+from surelabel.data.statistics import channel_statistics
 from surelabel.utils.errors import UserError
 
 
@@ -81,7 +82,7 @@ def test_nan_among_labels_is_unlabelled(kind):
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])
 @pytest.mark.parametrize("chunk", [1, 2**24])
 def test_the_first_image_that_is_not_finite_in_float32_is_named(bad, chunk, monkeypatch):
-    monkeypatch.setattr(arrays, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(statistics, "CHUNK_BYTES", chunk)
     images = colour(dtype=np.float64)
     images[3, 1, 2, 5] = bad
     images[5, 0, 0, 0] = bad
@@ -92,7 +93,7 @@ def test_the_first_image_that_is_not_finite_in_float32_is_named(bad, chunk, monk
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 @pytest.mark.parametrize("chunk", [1, 2**24])
 def test_statistics_are_those_of_numpy(dtype, chunk, monkeypatch):
-    monkeypatch.setattr(arrays, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(statistics, "CHUNK_BYTES", chunk)
     images = colour(20, dtype)
     offset, scale = channel_statistics(ArraySource(images))
     np.testing.assert_allclose(offset, images.astype(np.float64).mean(axis=(0, 2, 3)), rtol=1e-12)

@@ -5,9 +5,9 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_sample_image
 
-from surelabel.data.arrays.source import channel_statistics
 from surelabel.data.images import cache as picture_cache
 from surelabel.data.images import folder
+from surelabel.data.statistics import channel_statistics
 from surelabel.utils.errors import UserError
 
 PHOTO = Image.fromarray(load_sample_image("flower.jpg"))

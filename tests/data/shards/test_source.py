@@ -13,15 +13,13 @@ from PIL import Image, ImageOps
 
 from surelabel.cli.main import main
 from surelabel.config.run import Batch, Evaluation, Network
-from surelabel.data import load as datasets
 from surelabel.data.arrays.source import ArraySource, user_data_set
 from surelabel.data.loader import Loader
-from surelabel.data.part import part_of
+from surelabel.data.open import open_data
 from surelabel.data.shards import source as shards
-from surelabel.data.source import Prefetching, in_batches
+from surelabel.data.source import Subset, in_batches
 from surelabel.training import build, build_data
 from surelabel.training.display import Display
-from surelabel.training.fit import fit
 from surelabel.training.loop import training_step
 from surelabel.utils import rng as randomness
 from surelabel.utils.distributed import ALONE, World
@@ -32,6 +30,7 @@ from tests.data.images.test_folder import write as write_folder
 from tests.data.shards.test_index import write
 from tests.data.shards.test_samples import png
 from tests.data.shards.test_tar import tar
+from tests.helpers.runs import fit_folder
 
 
 def encoded(number, size=(12, 10), kind="PNG"):
@@ -63,7 +62,7 @@ def pixels(number, size=(12, 10)):
 
 
 def test_every_sample_by_index_is_what_pillow_makes_of_it(some):
-    data = datasets.load(str(some))
+    data = open_data(str(some))
     assert (len(data.train), len(data.test), data.classes) == (90, 8, ("0", "1", "2"))
     order = np.random.default_rng(0).permutation(90)
     images = data.train.samples(order)
@@ -120,9 +119,8 @@ def test_batches_are_read_ahead_and_are_those_asked_for(some):
 
 def test_a_part_of_shards_is_read_ahead_too(some):
     whole = shards.load(some).train
-    part = part_of(whole, np.arange(60, 20, -1))
-    assert isinstance(part, Prefetching)
-    assert part.run == whole.run
+    part = Subset(whole, np.arange(60, 20, -1))
+    assert part.block_size == whole.block_size == shards.BLOCK
     assert len(list(in_batches(part, np.arange(9), 4))) == 3
     part.prefetch(np.array([0, 5]))
     assert list(whole._pending) == [np.array([60, 55]).tobytes()]
@@ -165,7 +163,7 @@ def losses(run, data, steps=6):
 class InMemory(ArraySource):
     """The same images as an array, taken in the order of shards."""
 
-    run = shards.RUN
+    block_size = shards.BLOCK
 
     def prefetch(self, index):
         pass
@@ -222,8 +220,9 @@ def damaged(tmp_path, wrong, count=60):
 
 @pytest.mark.filterwarnings("ignore:.*stands in for it")
 def test_another_of_the_class_stands_in_for_an_image_that_cannot_be_decoded(tmp_path):
+    source = shards.load(damaged(tmp_path, [7, 13, 59])).train
     with pytest.warns(UserWarning, match=r"a\.tar, 0007\.png cannot be decoded") as told:
-        source = shards.load(damaged(tmp_path, [7, 13, 59])).train
+        source.samples(np.arange(60))
     assert len(told) == 4  # 13 is tried for itself and for 7
     # 7 is of class 1, as is 13, which is damaged too, then 16; after 59, of class 2, comes 2.
     with warnings.catch_warnings(action="error"):
@@ -240,7 +239,7 @@ def test_another_of_the_class_stands_in_for_an_image_that_cannot_be_decoded(tmp_
 )
 def test_too_many_images_that_cannot_be_decoded_end_the_run(tmp_path, wrong, count, message):
     with pytest.raises(UserError, match=message):
-        shards.load(damaged(tmp_path, wrong, count))
+        shards.load(damaged(tmp_path, wrong, count)).train.samples(np.arange(count))
 
 
 def test_a_shard_that_changes_or_goes_while_it_is_used_ends_the_run_with_words(some):
@@ -277,24 +276,24 @@ def test_a_worker_that_fails_is_heard_and_nothing_waits_for_it(some, monkeypatch
 )
 def test_shards_that_would_be_passed_over_are_refused(tmp_path, names, message):
     with pytest.raises(UserError, match=message):
-        datasets.load(str(write(tmp_path / "s", dict.fromkeys(names, members(range(3))))))
+        open_data(str(write(tmp_path / "s", dict.fromkeys(names, members(range(3))))))
 
 
 def test_shards_without_a_part_in_their_names_are_all_for_training(tmp_path):
-    data = datasets.load(str(write(tmp_path / "s", {"a.tar": members(range(3)), "b.tar": members(range(3, 6))})))
+    data = open_data(str(write(tmp_path / "s", {"a.tar": members(range(3)), "b.tar": members(range(3, 6))})))
     assert (len(data.train), data.test) == (6, None)
 
 
 def test_a_folder_of_images_with_an_archive_in_it_stays_one(tmp_path):
     write_folder(tmp_path, {"cat/a.png": picture(0), "dog/b.png": picture(1)})
     write(tmp_path, {"c.tar": members(range(3))})
-    data = datasets.load(str(tmp_path))
+    data = open_data(str(tmp_path))
     assert len(data.train) == 2
     assert data.train.skipped == (("c.tar", "not named as an image"),)
 
 
 def test_imagenet_may_be_in_shards(some):
-    data = datasets.load("imagenet", str(some))
+    data = open_data("imagenet", str(some))
     assert data.train.shape == (3, 224, 224)
 
 
@@ -302,7 +301,7 @@ def test_damaged_archives_are_refused_before_anything_is_trained(some, tiny):
     content = (some / "train-2.tar").read_bytes()
     (some / "train-2.tar").write_bytes(content[: len(content) // 2])
     with pytest.raises(UserError, match=r"train-2\.tar is cut off"):
-        fit(run_of(tiny, some))
+        fit_folder(run_of(tiny, some))
 
 
 def test_nothing_is_ever_unpacked(tmp_path):
@@ -320,7 +319,7 @@ def test_nothing_is_ever_unpacked(tmp_path):
 def test_a_stopped_run_on_shards_goes_on_bit_for_bit(some, tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(randomness, "WINDOW", 64)
     run = run_of(tiny, some, method="fixmatch", steps=12)
-    whole = fit(replace(run, out=str(tmp_path / "whole")))
+    whole = fit_folder(replace(run, out=str(tmp_path / "whole")))
     shown = Display.step
 
     def stop_at(self, now):
@@ -330,9 +329,9 @@ def test_a_stopped_run_on_shards_goes_on_bit_for_bit(some, tiny, tmp_path, monke
 
     monkeypatch.setattr(Display, "step", stop_at)
     with pytest.raises(Stopped):
-        fit(run)
+        fit_folder(run)
     monkeypatch.setattr(Display, "step", shown)
-    resumed = fit(run, resume=True)
+    resumed = fit_folder(run, resume=True)
     for name in ("weights.safetensors", "metrics.jsonl", "result.json"):
         assert (whole.path / name).read_bytes() == (resumed.path / name).read_bytes(), name
 
@@ -347,7 +346,7 @@ def test_a_run_on_shards_from_end_to_end(tmp_path, tiny, capsys):
     assert "left out: train/a/broken.png: not an image" in capsys.readouterr().out
     run = replace(tiny, data=str(place), labels=8, steps=6, batch=Batch(4, 2), network=Network("wrn-10-1"))
     run = replace(run, evaluation=Evaluation(every=3))
-    whole = fit(run)
+    whole = fit_folder(run)
     assert main(["predict", str(whole.path), str(place), "-o", str(tmp_path / "out.csv")]) == 0
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 1 + 8
     assert main(["evaluate", str(whole.path)]) == 0

@@ -59,7 +59,7 @@ def test_a_column_of_row_numbers_is_left_out_although_the_split_tears_it(tmp_pat
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,b\n1,2\n", "no column is named as labels: name it by --label-column, or call it label or class"),
+        ("a,b\n1,2\n", "no column is named as labels: name it by label_column, or call it label or class"),
         ("a,y,Class\n1,2,3\n", r"several columns may hold the labels \(y, Class\)"),
         ("a,y\n1,x\n2,x\n3,\n", "names the class 'x' alone"),
         ("a,y\n1,\n2,\n", "names no class"),
@@ -124,7 +124,7 @@ def test_what_a_file_stores_as_a_category_may_look_like_numbers(tmp_path):
 
 def test_columns_that_are_not_there_are_told(tmp_path):
     path = written(tmp_path, GOOD)
-    with pytest.raises(UserError, match="no column 'kind' for --label-column; the table has 'size', 'class', 'colour'"):
+    with pytest.raises(UserError, match="there is no column 'kind'; the table has 'size', 'class', 'colour'"):
         load(path, "kind")
     with pytest.raises(UserError, match=r"table\.ignored: there is no column 'sise'"):
         load(path, settings=Table(ignored="sise"))

@@ -1,6 +1,6 @@
 """Samples and labels in arrays, held in memory or mapped from a file, and checked once on the way in."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -8,15 +8,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from surelabel.data.labels import number_labels
 from surelabel.data.source import UNLABELLED, DataSet, Images, Source
+from surelabel.data.statistics import chunks
 from surelabel.utils.errors import UserError
 
 Layout = Literal["NCHW", "NHWC"]
 CHANNELS = (1, 3)
-# Large enough to be quick, small enough that a memory-mapped array never has to fit in memory.
-CHUNK_BYTES = 2**24
 
 
-class SampleSource:
+class SampleSource(Source):
     """A source over an array of samples of any shape, which is referred to, not copied.
 
     Samples are [N, columns], [N, channels, time], [N, channels, height, width], ..., in uint8 (0 to 255) or floats
@@ -27,21 +26,10 @@ class SampleSource:
         self, samples: NDArray[Any], labels: ArrayLike | None = None, classes: Sequence[str] | None = None
     ) -> None:
         self._images = _readable(np.asarray(samples))
-        self._labels, self._classes = number_labels(_without_gaps(labels), classes, len(self._images))
+        self.labels, self.classes = number_labels(_without_gaps(labels), classes, len(self._images))
+        self.shape = self._images.shape[1:]
         if self._images.dtype != np.uint8:
             self._check_finite()
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return self._classes
-
-    @property
-    def labels(self) -> NDArray[np.int64]:
-        return self._labels
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._images.shape[1:]
 
     def __len__(self) -> int:
         return len(self._images)
@@ -53,7 +41,7 @@ class SampleSource:
         return np.ascontiguousarray(chosen, dtype=np.float32)
 
     def _check_finite(self) -> None:
-        for part in _chunks(range(len(self)), self.shape):
+        for part in chunks(range(len(self)), self.shape):
             index = np.arange(part.start, part.stop)
             # A float64 beyond float32's range becomes infinite here, as it would for the network.
             with np.errstate(over="ignore"):
@@ -86,30 +74,8 @@ class ArraySource(SampleSource):
         super().__init__(_channels_first(_readable(images), layout), labels, classes)
 
 
-def channel_statistics(source: Source, most: int = 10_000) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The mean and the standard deviation of each channel, over at most `most` samples evenly spread over the source.
-
-    A constant channel gets the deviation 1, so that dividing by it is harmless.
-    """
-    used = np.unique(np.linspace(0, len(source) - 1, min(most, len(source))).astype(np.int64))
-    # Sums of differences from one pixel lose no digits to a large mean, and are exactly 0 for a constant channel.
-    within = len(source.shape) - 1  # axes inside a channel: none in a table
-    origin = source.samples(used[:1])[(slice(None), slice(None), *[slice(1)] * within)].astype(np.float64)
-    axes = "nc" + "hwdefg"[:within]
-    total, squares = np.zeros(source.shape[0]), np.zeros(source.shape[0])
-    for part in _chunks(range(len(used)), source.shape):
-        difference = source.samples(used[part.start : part.stop]) - origin
-        total += difference.sum(axis=(0, *range(2, difference.ndim)))
-        squares += np.einsum(f"{axes},{axes}->c", difference, difference)
-    pixels = len(used) * int(np.prod(source.shape[1:]))
-    mean = total / pixels
-    deviation = np.sqrt(np.maximum(squares / pixels - mean**2, 0.0))
-    deviation[deviation == 0] = 1.0
-    return tuple((origin.reshape(-1) + mean).tolist()), tuple(deviation.tolist())
-
-
-def user_data_set(name: str, train: Source, test: Source | None, most: int = 10_000) -> DataSet:
-    """A data set of the user's own, normalised by up to `most` training samples; train and test must agree."""
+def user_data_set(name: str, train: Source, test: Source | None) -> DataSet:
+    """A data set of the user's own, normalised by its training samples; train and test must agree."""
     if test is not None:
         if train.shape != test.shape:
             raise UserError(
@@ -123,8 +89,7 @@ def user_data_set(name: str, train: Source, test: Source | None, most: int = 10_
         if (test.labels == UNLABELLED).any():
             index = int(np.argmax(test.labels == UNLABELLED))
             raise UserError(f"test sample {index} has no label: label it, or move it to the training samples")
-    offset, scale = channel_statistics(train, most)
-    return DataSet(name, train, test, offset, scale)
+    return DataSet(name, train, test)
 
 
 def _without_gaps(labels: ArrayLike | None) -> ArrayLike | None:
@@ -158,9 +123,3 @@ def _channels_first(images: NDArray[Any], layout: Layout | None) -> NDArray[Any]
             "or store one-channel images as [N, H, W]"
         )
     return np.moveaxis(images, places[fitting[0]], 1)
-
-
-def _chunks(whole: range, shape: tuple[int, ...]) -> Iterator[range]:
-    size = max(1, CHUNK_BYTES // (8 * int(np.prod(shape))))
-    for start in range(0, len(whole), size):
-        yield whole[start : start + size]

@@ -120,13 +120,8 @@ def load(data_dir: str | Path | None, name: Literal["cifar10", "cifar100"]) -> D
     read = _pickled if version.pickled else _binary
     parts = [read(wanted, files.pop(file), place, file) for file in (*version.train, version.test)]
     test = _source([parts.pop()], classes)
-    return DataSet(
-        name,
-        _source(parts, classes),
-        test,
-        offset=tuple(255 * value for value in wanted.mean),
-        scale=tuple(255 * value for value in wanted.deviation),
-    )
+    offset, scale = (tuple(255 * value for value in values) for values in (wanted.mean, wanted.deviation))
+    return DataSet(name, _source(parts, classes), test, (offset, scale))
 
 
 def _find(wanted: _Set, data_dir: str | Path | None) -> tuple[_Version, Path]:

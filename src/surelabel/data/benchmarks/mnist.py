@@ -68,7 +68,7 @@ def load(data_dir: str | Path | None, name: Literal["mnist", "fashion-mnist"]) -
     wanted = SETS[name]
     folder = _find(wanted, data_dir)
     train, test = (_source(folder, part, wanted) for part in ("train", "t10k"))
-    return DataSet(name, train, test, offset=(255 * wanted.mean,), scale=(255 * wanted.deviation,))
+    return DataSet(name, train, test, ((255 * wanted.mean,), (255 * wanted.deviation,)))
 
 
 def is_in(place: str | Path, name: str) -> bool:

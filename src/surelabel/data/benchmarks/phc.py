@@ -1,17 +1,16 @@
 """The embedded set of 11,376 photonic crystals as a data set to train on."""
 
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.data.source import DataSet
+from surelabel.data.source import DataSet, Source
 from surelabel.phc import store
 from surelabel.phc.geometry import EPSILON_RANGE, PIXELS
 
 
-class CrystalSource:
+class CrystalSource(Source):
     """Some rows of a crystal set; an image is the permittivity [1, 32, 32] in float32."""
 
     classes = store.CLASSES
@@ -20,10 +19,7 @@ class CrystalSource:
     def __init__(self, crystals: store.CrystalSet, rows: NDArray[np.int64]) -> None:
         self._crystals = crystals
         self._rows = rows
-
-    @cached_property
-    def labels(self) -> NDArray[np.int64]:
-        return self._crystals.label[self._rows]
+        self.labels = crystals.label[rows]
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -40,7 +36,6 @@ def load(path: str | Path = store.EMBEDDED) -> DataSet:
         name="phc",
         train=CrystalSource(crystals, np.flatnonzero(~crystals.test)),
         test=CrystalSource(crystals, np.flatnonzero(crystals.test)),
-        offset=(low,),
-        scale=(high - low,),
+        normalisation=((low,), (high - low,)),
         class_counts=tuple(int(n) for n in crystals.counts()),
     )

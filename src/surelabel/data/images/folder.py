@@ -12,13 +12,11 @@ from surelabel.data.images.decode import Header
 from surelabel.data.images.formats import SUFFIXES
 from surelabel.data.images.layout import FolderLayout, image_files, read_layout
 from surelabel.data.images.map_files import Progress, printable
-from surelabel.data.source import UNLABELLED, DataSet, Source
+from surelabel.data.source import UNLABELLED, DataSet, FilesSkipped, Source
 from surelabel.utils.errors import UserError
 
-FilesSkipped = tuple[tuple[str, str], ...]  # each file with the reason
 
-
-class FolderSource:
+class FolderSource(Source):
     """Decoded images, with the file of each (relative to the folder), and the files left out, each with its reason."""
 
     def __init__(
@@ -35,11 +33,9 @@ class FolderSource:
         self.classes = classes
         self.paths = tuple(paths)
         self.skipped: FilesSkipped = tuple(sorted(skipped.items()))
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        channels, height, width = self._images.shape[1:]
-        return channels, height, width
+        channels, height, width = self.shape = images.shape[1:]
+        colour = "grey" if channels == 1 else "in colour"
+        self.description = f"pictures, read at {width} × {height} pixels, {colour}"
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -47,12 +43,11 @@ class FolderSource:
     def samples(self, index: NDArray[np.int64]) -> NDArray[np.uint8]:
         return np.asarray(self._images[self._rows[index]])  # a plain array, not a mapped one
 
+    def names(self, index: NDArray[np.int64]) -> list[str | int]:
+        return [self.paths[place] for place in index.tolist()]
 
-def folder_of(source: Source | None) -> FolderSource | None:
-    """The folder that a source, a part of one, or features of one were read from."""
-    while source is not None and not isinstance(source, FolderSource):
-        source = getattr(source, "whole", None)
-    return source
+    def files(self) -> tuple[str, ...]:
+        return self.paths
 
 
 def load(

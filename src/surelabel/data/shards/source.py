@@ -18,7 +18,7 @@ from surelabel.data.images.decode import decode
 from surelabel.data.images.formats import SUFFIXES
 from surelabel.data.shards.index import ShardIndex, read_index
 from surelabel.data.shards.tar import read_members
-from surelabel.data.source import DataSet
+from surelabel.data.source import DataSet, Source
 from surelabel.utils import cpu as cores
 from surelabel.utils.errors import UserError
 
@@ -26,13 +26,12 @@ from surelabel.utils.errors import UserError
 TEST = ("test", "val")
 UNFINISHED = ".unfinished.json"
 # Neighbours read at about the same time: few enough that shards sorted by class still mix, enough for read-ahead.
-RUN = 32
+BLOCK = 32
 GROUP = 8
 MOST_AHEAD = 4
 MOST_WORKERS = 32
 # Images whose pixels turn out to be damaged: these few, or one in so many, are passed over; more end the run.
 FEW_DAMAGED, DAMAGED_IN = 10, 1000
-STATISTICS = 1000  # images that the mean and the deviation are taken of, at every start
 PART = 2**16
 
 
@@ -41,33 +40,21 @@ class _Pending(NamedTuple):
     work: list[Future[None]]
 
 
-class ShardSource:
-    """Images of tar shards by index. `expect` begins to decode those that are asked for next, in threads."""
+class ShardSource(Source):
+    """Images of tar shards by index. `prefetch` begins to decode those that are asked for next, in threads."""
 
-    run = RUN
+    block_size = BLOCK
 
     def __init__(self, folder: Path, index: ShardIndex, part: str, shape: tuple[int, int, int]) -> None:
         before = 0 if part == "train" else index.head.counts["train"]
         self._rows = index.rows[:, before : before + index.head.counts[part]]
         self._files = [(folder / name, size, date) for name, size, date in index.head.files]
-        self._classes = tuple(index.head.classes)
-        self._shape = shape
+        self.classes = tuple(index.head.classes)
+        self.labels = self._rows[3]
+        self.shape: tuple[int, int, int] = shape
         self._pending: dict[bytes, _Pending] = {}
         self._stand_ins: dict[int, int] = {}
         self.skipped = tuple((name, reason) for name, reason in index.head.skipped[part])
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return self._classes
-
-    @property
-    def labels(self) -> NDArray[np.int64]:
-        labels: NDArray[np.int64] = self._rows[3]
-        return labels
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        return self._shape
 
     def __len__(self) -> int:
         return len(self._rows[0])
@@ -88,7 +75,7 @@ class ShardSource:
                 work.cancel()
 
     def _begin(self, index: NDArray[np.int64]) -> _Pending:
-        images = np.empty((len(index), *self._shape), dtype=np.uint8)
+        images = np.empty((len(index), *self.shape), dtype=np.uint8)
 
         def fill(start: int, end: int) -> None:
             for row in range(start, end):
@@ -104,7 +91,7 @@ class ShardSource:
 
     def _image(self, number: int) -> NDArray[np.uint8]:
         """The pixels of a sample; where they are damaged, those of the next sample of its class, with a warning."""
-        channels, height, width = self._shape
+        channels, height, width = self.shape
         while True:
             chosen = self._stand_ins.get(number, number)
             content = self._content(chosen)
@@ -152,7 +139,7 @@ class ShardSource:
                     return first + int(np.argmax(same))
         raise AssertionError("a sample has the label of itself")
 
-    def names(self) -> Iterator[str]:
+    def files(self) -> Iterator[str]:
         """The member that each sample is, in order; read from the shards, whose index keeps no names."""
         shards, starts = np.unique(self._rows[0], return_index=True)
         for shard, offsets in zip(shards.tolist(), np.split(self._rows[1], starts[1:]), strict=True):
@@ -167,7 +154,11 @@ class ShardSource:
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process, which has threads of its own."""
-        return {name: value for name, value in vars(self).items() if name != "_pool"} | {"_pending": {}}
+        return {name: value for name, value in vars(self).items() if name not in ("_pool", "labels")} | {"_pending": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.labels = self._rows[3]
 
 
 def _workers() -> int:
@@ -199,7 +190,7 @@ def load(folder: str | Path, size: int | None = None, shape: tuple[int, int, int
     if shape is None:
         shape = (1 if head.grey else 3, *common_size(head.height, head.width, head.alike, len(index.rows[0]), size))
     sources = {part: ShardSource(folder, index, part, shape) for part in parts}
-    return user_data_set(folder.resolve().name, sources["train"], sources.get("test"), STATISTICS)
+    return user_data_set(folder.resolve().name, sources["train"], sources.get("test"))
 
 
 def find_parts(folder: Path) -> dict[str, list[Path]]:

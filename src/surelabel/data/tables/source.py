@@ -9,26 +9,33 @@ from numpy.typing import NDArray
 
 from surelabel.config.run import Table
 from surelabel.data.arrays.source import SampleSource
-from surelabel.data.source import UNLABELLED, DataSet, Source
+from surelabel.data.source import UNLABELLED, DataSet
 from surelabel.data.tables.columns import MISSING, Column, Columns, as_texts, in_row, numeric
 from surelabel.data.tables.encoding import FEW_ROWS, Encoding, check_numbers, learn
 from surelabel.data.tables.files import read_table
 from surelabel.utils.errors import UserError
+from surelabel.utils.words import some
 
 LABEL_COLUMNS = ("label", "class", "target", "y")
 SPLIT_COLUMN = "split"
 BROKEN_NUMBERS = (
     "write numbers as 1234.5, and leave a cell empty where there is none; if they are names, declare the column by "
-    "--table.categorical, or leave it out by --table.ignored"
+    "table.categorical, or leave it out by table.ignored"
 )
 MAY_MEAN_UNLABELLED = ("unknown", "unlabelled", "unlabeled", "missing")
 
 
+class NoLabelColumn(UserError):
+    """A table does not say which of its columns holds the labels."""
+
+
 class TableSource(SampleSource):
-    """The rows of a table as numbers, with the encoding that made them, and what was left out, in words.
+    """The rows of a table as numbers, with the encoding that made them, and notes on what was left out.
 
     `numbers` are the rows' places in the file [N], from 0, where the source is a part of it.
     """
+
+    kind = "table"
 
     def __init__(
         self,
@@ -39,17 +46,23 @@ class TableSource(SampleSource):
         notes: tuple[str, ...] = (),
         numbers: NDArray[np.int64] | None = None,
     ) -> None:
+        super().__init__(rows, labels, classes)
         self.rows = rows  # [N, d]
-        super().__init__(self.rows, labels, classes)
-        self.encoding = encoding
+        self.encoding: Encoding = encoding
         self.notes = notes
-        self.numbers = np.arange(len(self.rows)) if numbers is None else numbers
+        self.numbers = np.arange(len(rows)) if numbers is None else numbers
+        kinds = [f"of {kind} ({some(names)})" for kind, names in encoding.names.items() if names]
+        self.description = f"rows, with columns {' and '.join(kinds)}"
+
+    def names(self, index: NDArray[np.int64]) -> list[str | int]:
+        numbers: list[str | int] = self.numbers[index].tolist()
+        return numbers
 
 
 def table_data(name: str, train: TableSource, test: TableSource | None = None) -> DataSet:
     """A data set of tables. Their encoding has normalised them already, in double precision."""
     width = train.shape[0]
-    return DataSet(name, train, test, (0.0,) * width, (1.0,) * width)
+    return DataSet(name, train, test, ((0.0,) * width, (1.0,) * width))
 
 
 def load(path: str | Path, label_column: str | None = None, settings: Table = Table()) -> DataSet:  # noqa: B008
@@ -83,7 +96,7 @@ def load(path: str | Path, label_column: str | None = None, settings: Table = Ta
         train = TableSource(encoded[rows[0]], labels[rows[0]], classes, encoding, (*notes, *left_out), rows[0])
         test = TableSource(encoded[rows[1]], labels[rows[1]], classes, encoding, (), rows[1]) if in_test.any() else None
     except UserError as error:
-        raise UserError(f"{path}: {error}") from error
+        raise type(error)(f"{path}: {error}") from error
     return table_data(path.stem, train, test)
 
 
@@ -102,7 +115,7 @@ def load_unlabelled(
     try:
         return TableSource(encoding.encode(columns), None, classes, encoding, notes)
     except UserError as error:
-        raise UserError(f"{path}: {error}") from error
+        raise type(error)(f"{path}: {error}") from error
 
 
 def load_labelled(
@@ -124,7 +137,7 @@ def load_labelled(
         labels = _numbered(texts[rows], tuple(classes), label)
         return TableSource(encoding.encode(columns)[rows], labels, classes, encoding, numbers=rows)
     except UserError as error:
-        raise UserError(f"{path}: {error}") from error
+        raise type(error)(f"{path}: {error}") from error
 
 
 def _may_be_label(name: str, asked: str | None) -> bool:
@@ -144,15 +157,14 @@ def _listed(names: Sequence[str] | Columns) -> str:
 def _label_column(columns: Columns, asked: str | None) -> str:
     if asked is not None:
         if asked not in columns:
-            raise UserError(f"there is no column {asked!r} for --label-column; the table has {_listed(columns)}")
+            raise NoLabelColumn(f"label_column: there is no column {asked!r}; the table has {_listed(columns)}")
         return asked
     found = [name for name in columns if name.lower() in LABEL_COLUMNS]
     if len(found) == 1:
         return found[0]
     problem = f"several columns may hold the labels ({', '.join(found)})" if found else "no column is named as labels"
-    raise UserError(
-        f"{problem}: name it by --label-column, or call it {' or '.join(LABEL_COLUMNS)}. The table has "
-        f"{_listed(columns)}"
+    raise NoLabelColumn(
+        f"{problem}: name it by label_column, or call it {' or '.join(LABEL_COLUMNS)}. The table has {_listed(columns)}"
     )
 
 
@@ -219,9 +231,3 @@ def _numbered(texts: NDArray[np.object_], classes: tuple[str, ...], label: str) 
     if unknown:
         raise UserError(f"column {label!r}: no training row is of the class {unknown[0]!r}, which a test row has")
     return np.array([number[text] for text in texts], dtype=np.int64)
-
-
-def table_of(source: Source) -> TableSource | None:
-    """The table that a source is, or is a part of."""
-    whole = getattr(source, "whole", source)
-    return whole if isinstance(whole, TableSource) else None

@@ -1,33 +1,33 @@
 import numpy as np
 import pytest
 
-from surelabel.config.recipes import NAMED_DATA
-from surelabel.data import load as datasets
+from surelabel.config.benchmarks import NAMED_DATA
+from surelabel.data.open import NAMED, open_data
 from surelabel.utils.errors import UserError
 from tests.data.benchmarks.official_files import cifar_files, cifar_parts, write_cifar
 
 
 def test_a_name_loads_the_set_in_the_data_folder(tmp_path):
     write_cifar(tmp_path, "cifar10", "binary", False, cifar_files("cifar10", "binary", cifar_parts("cifar10")))
-    assert len(datasets.load("cifar10", str(tmp_path)).train) == 20
+    assert len(open_data("cifar10", str(tmp_path)).train) == 20
 
 
 def test_the_crystals_come_with_the_package():
-    data = datasets.load("phc")
+    data = open_data("phc")
     assert (len(data.train), len(data.test), len(data.classes)) == (9876, 1500, 5)
 
 
 def test_a_path_loads_what_is_there(digits_file, tmp_path):
-    assert len(datasets.load(str(digits_file)).train) == 1400
-    assert len(datasets.load(digits_file.name, str(digits_file.parent)).train) == 1400
+    assert len(open_data(str(digits_file)).train) == 1400
+    assert len(open_data(digits_file.name, str(digits_file.parent)).train) == 1400
     np.save(tmp_path / "images.npy", np.zeros((5, 8, 8), dtype=np.uint8))
-    assert len(datasets.load(str(tmp_path / "images.npy")).train) == 5
+    assert len(open_data(str(tmp_path / "images.npy")).train) == 5
 
 
 @pytest.mark.parametrize(("name", "message"), [("cifra10", "Did you mean 'cifar10'"), ("a/b.npz", "It can be phc")])
 def test_what_is_not_there_is_told_with_what_there_is(name, message):
     with pytest.raises(UserError, match=message):
-        datasets.load(name)
+        open_data(name)
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def test_what_is_not_there_is_told_with_what_there_is(name, message):
 def test_a_file_of_another_kind_is_told_what_to_give_instead(name, message, tmp_path):
     (tmp_path / name).write_text("x\ty\n")
     with pytest.raises(UserError, match=message):
-        datasets.load(str(tmp_path / name))
+        open_data(str(tmp_path / name))
 
 
 def test_the_names_that_options_know_are_those_that_load():
-    assert set(NAMED_DATA) == set(datasets.NAMED)
+    assert set(NAMED_DATA) == set(NAMED)

@@ -1,4 +1,4 @@
-"""Samples are called as in the user's own files, whatever part of them a run sees."""
+"""Sources: samples have the names of the user's own files, whatever part of them a run sees."""
 
 import csv
 
@@ -7,8 +7,7 @@ import pytest
 
 from surelabel.cli.main import main
 from surelabel.data.images.folder import load
-from surelabel.data.naming import called
-from surelabel.data.part import Subset
+from surelabel.data.source import Subset
 from surelabel.data.tables import source as table
 from tests.data.images.test_folder import picture, write
 
@@ -29,15 +28,15 @@ def write_table(path, rows=120):
 
 def test_rows_of_a_table_have_their_numbers_in_the_file(tmp_path):
     data = table.load(write_table(tmp_path / "rows.csv", 9))
-    assert called(data.train, np.array([0, 1, 5])) == [1, 2, 8]
-    assert called(data.test, np.arange(3)) == [0, 3, 6]
-    assert called(Subset(Subset(data.train, np.array([2, 3, 5])), np.array([0, 2])), np.array([1, 0])) == [8, 4]
+    assert data.train.names(np.array([0, 1, 5])) == [1, 2, 8]
+    assert data.test.names(np.arange(3)) == [0, 3, 6]
+    assert Subset(Subset(data.train, np.array([2, 3, 5])), np.array([0, 2])).names(np.array([1, 0])) == [8, 4]
 
 
 def test_pictures_are_called_by_their_files_in_a_part_too(tmp_path):
     write(tmp_path, {f"{kind}/{number}.png": picture(number) for kind in "ab" for number in range(3)})
     part = Subset(load(tmp_path).train, np.array([4, 1]))
-    assert called(part, np.array([1, 0])) == ["a/1.png", "b/1.png"]
+    assert part.names(np.array([1, 0])) == ["a/1.png", "b/1.png"]
 
 
 @pytest.mark.parametrize("more", [[], ["--holdout", "50%"]], ids=["test rows", "held out too"])
@@ -60,3 +59,12 @@ def test_predictions_and_suggestions_name_the_rows_of_the_file(tmp_path, capsys,
     same = sum(predicted[number] == every[number] for number in unlabelled)
     assert same >= len(unlabelled) - 2  # a Bayesian head draws anew for each place
     capsys.readouterr()
+
+
+def test_a_part_has_the_samples_of_its_rows_and_the_classes_of_the_whole(digits_data):
+    whole = digits_data.train
+    rows = np.array([7, 3, 900])
+    part = Subset(whole, rows)
+    assert (len(part), part.classes, part.shape) == (3, whole.classes, whole.shape)
+    assert (part.labels == whole.labels[rows]).all()
+    assert (part.samples(np.array([2, 0])) == whole.samples(rows[[2, 0]])).all()

@@ -1,4 +1,4 @@
-"""Data sets by name or by path."""
+"""Open data for training: a data set by name, or whatever lies at a path."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -41,7 +41,7 @@ NAMED: dict[str, Callable[[str | None], DataSet]] = {
 }
 
 
-def load(
+def open_data(
     data: str,
     data_dir: str | None = None,
     label_column: str | None = None,

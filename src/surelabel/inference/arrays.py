@@ -1,0 +1,28 @@
+"""Samples in memory, in the form of those that a run was trained on."""
+
+from typing import Any
+
+import numpy as np
+
+from surelabel.data.arrays.source import ArraySource, SampleSource
+from surelabel.data.batch import Task
+from surelabel.data.open_like import Form
+from surelabel.data.source import Source
+from surelabel.data.tables.frames import from_frame, from_numbers, is_frame
+from surelabel.data.tables.source import TableSource
+from surelabel.utils.errors import UserError
+
+
+def source_like(X: Any, form: Form, task: Task) -> Source:
+    """A source of these samples: a data frame or rows of a table, images, or other arrays; a source stays as it is."""
+    if isinstance(X, Source):
+        return X
+    if form.encoding is not None:
+        if not is_frame(X) and np.ndim(X) != 2:
+            raise UserError(f"{form.name} was trained on a table: give it rows [n, columns] or a data frame")
+        columns = from_frame(X) if is_frame(X) else from_numbers(X, [column.name for column in form.encoding.columns])
+        return TableSource(form.encoding.encode(columns), None, form.classes, form.encoding)
+    X = np.asarray(X)
+    if len(task.shape) == 3:
+        return ArraySource(X, None, form.classes, "NHWC" if X.ndim == 4 and X.shape[1:] != task.shape else "NCHW")
+    return SampleSource(X, None, form.classes)

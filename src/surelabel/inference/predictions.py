@@ -1,0 +1,86 @@
+"""Predictions with the names of their samples and classes, and predictions.csv."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from surelabel.data.source import FilesSkipped
+from surelabel.equations import entropy
+from surelabel.models.prediction import Prediction
+from surelabel.utils.csv import write_csv
+
+if TYPE_CHECKING:
+    from surelabel.inference.calibration import Calibration
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What a run predicts of N samples, in the order of their names."""
+
+    names: Sequence[str | int]
+    class_names: tuple[str, ...]
+    prediction: Prediction
+    notes: tuple[str, ...] = ()  # what was noticed while the samples were read
+    skipped: FilesSkipped = ()  # files that could not be read
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The name of the most likely class [N]."""
+        names = np.array(self.class_names, dtype=object)
+        found: NDArray[Any] = names[self.prediction.probs.argmax(dim=-1).numpy()]
+        return found
+
+    @property
+    def probs(self) -> NDArray[Any]:
+        """The probability of each class [N, K]."""
+        return self.prediction.probs.numpy()
+
+    @property
+    def confidence(self) -> NDArray[Any]:
+        """The probability of the most likely class [N]."""
+        confidence: NDArray[Any] = self.probs.max(axis=1)
+        return confidence
+
+    @property
+    def std(self) -> NDArray[Any] | None:
+        """The std of each probability [N, K] over a Bayesian head's samples; None from any other head."""
+        return None if self.prediction.std is None else self.prediction.std.numpy()
+
+    def save(self, path: str | Path, calibration: "Calibration | None" = None) -> None:
+        """Write one line per sample: its name, the most likely class, its probability, and the entropy.
+
+        A Bayesian head adds the std of that probability over its samples. `calibration` corrects probability and
+        entropy, and adds the set of classes, the most likely first, and its size.
+        """
+        raw = self.prediction.probs
+        number = raw.argmax(dim=-1, keepdim=True)
+        probs = raw if calibration is None else calibration.probs(raw)
+        columns: dict[str, list[float] | list[int] | list[str]] = {
+            "confidence": probs.gather(-1, number)[:, 0].tolist(),
+            "entropy": entropy(probs).tolist(),
+        }
+        if self.prediction.std is not None:
+            columns["confidence_std"] = self.prediction.std.gather(-1, number)[:, 0].tolist()
+        if calibration is not None:
+            sets = calibration.sets(raw)
+            columns |= {"set": _format_sets(sets, raw, self.class_names), "set_size": sets.sum(dim=1).tolist()}
+        rows = zip(self.names, self.classes.tolist(), *columns.values(), strict=True)
+        write_csv(Path(path), ["sample", "class", *columns], rows)
+
+
+def _format_sets(sets: Tensor, probs: Tensor, classes: tuple[str, ...]) -> list[str]:
+    """'cat|dog': the classes of each set, the most likely first. sets [N, K], probs [N, K]."""
+    order = probs.argsort(dim=-1, descending=True, stable=True)
+    members = sets.gather(-1, order)
+    return [
+        "|".join(classes[which] for which, there in zip(row, held, strict=True) if there)
+        for row, held in zip(order.tolist(), members.tolist(), strict=True)
+    ]
