@@ -59,9 +59,9 @@ def content_key(parts: Iterable[str | bytes]) -> str:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Wait while another process is inside this block for the same file, then remove what killed ones left.
+    """Wait for other processes in this block for the same file, and remove what killed ones left.
 
-    Where the file system has no locks, nobody waits: the work is done twice, and the last writer wins.
+    On a file system without locks nobody waits: the work is done twice, and the last writer wins.
     """
     lock = FileLock(path.with_suffix(".lock"))
     with suppress(OSError, NotImplementedError):
@@ -76,7 +76,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def fetch(path: Path, dtype: DTypeLike, **expected: Any) -> Stored | None:
-    """The array stored at `path`, if it is undamaged and its description has these expected entries."""
+    """The array at `path` if it is undamaged and its description has the expected entries."""
     try:
         with path.open("rb") as file:
             length = file.seek(-END.size, os.SEEK_END)
@@ -98,7 +98,7 @@ def fetch(path: Path, dtype: DTypeLike, **expected: Any) -> Stored | None:
 
 
 def store(path: Path, array: NDArray[Any], **info: Any) -> None:
-    """Write an array and its description; a UserError if that fails, for example on a full disk."""
+    """Write an array and its description. Raises UserError on failure, such as a full disk."""
     with atomic_write(path, "wb") as file:
         array.tofile(file)
         _describe(file, array, info)
@@ -106,10 +106,10 @@ def store(path: Path, array: NDArray[Any], **info: Any) -> None:
 
 @contextmanager
 def new_array(path: Path, shape: tuple[int, ...], dtype: DTypeLike) -> Iterator[Stored]:
-    """An array to fill in place, for what does not fit in memory, and a description to fill.
+    """Yield a mapped array and a description to fill, for arrays that do not fit in memory.
 
-    Both are stored on leaving without an error. A UserError says that there is no room, on entering
-    or, for the description, on leaving; the array can still be used then.
+    Both are stored on leaving without an error. Raises UserError if the disk is full: on entering,
+    or on leaving when the description does not fit; the array can still be used then.
     """
     with atomic_write(path, "w+b") as file:
         size = math.prod(shape) * np.dtype(dtype).itemsize

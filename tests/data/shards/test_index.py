@@ -140,20 +140,16 @@ def one(label):
 @pytest.mark.parametrize(
     ("shards", "classes", "message"),
     [
-        ({"0.tar": one(b"0"), "1.tar": one(b"cat")}, None, r"some samples name their class.*0 in 0\.tar but 'cat' in"),
+        ({"0.tar": one(b"0"), "1.tar": one(b"cat")}, None, r"by name and others by number \(0 in 0\.tar but 'cat'"),
         ({"0.tar": one(b"2")}, ["a", "b"], "has the class 2, not 0 to 1"),
         ({"0.tar": one(b"c")}, ["a", "b"], "has the class 'c', not one of a, b"),
         ({"0.tar": one(b"-3")}, None, "has the class -3"),
         ({"0.tar": one(b"99999999")}, None, "too large for a class number"),
         ({"train-0.tar": one(b"a"), "test-0.tar": one(b"b")}, None, "has the class 'b', not one of a"),
-        ({"0.tar": one(b"a")}, {"a": 1}, "must be a list of the classes' names"),
-        ({"0.tar": one(b"a")}, ["a", "a"], "which differ"),
-        (
-            {"0.tar": {"0.png": b"words"}},
-            None,
-            r"not one image of the train shards can be read \(1 members skipped: 0\.tar/0",
-        ),
-        ({"train-0.tar": one(b"a"), "val-0.tar": {}}, None, "not one image of the test shards"),
+        ({"0.tar": one(b"a")}, {"a": 1}, "must be a list of class names"),
+        ({"0.tar": one(b"a")}, ["a", "a"], "unique"),
+        ({"0.tar": {"0.png": b"words"}}, None, r"no image of the train shards .*\(1 members skipped: 0\.tar/0"),
+        ({"train-0.tar": one(b"a"), "val-0.tar": {}}, None, "no image of the test shards"),
     ],
 )
 def test_read_index_rejects_inconsistent_labels(tmp_path, shards, classes, message):

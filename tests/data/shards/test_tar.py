@@ -65,12 +65,12 @@ def test_read_members_rejects_a_truncated_archive(cut):
     assert len(read(content + bytes(1024))) == 2
     with pytest.raises(UserError, match="is cut off"):
         read(content[: len(content) - cut])
-    with pytest.raises(UserError, match="without the mark of an archive's end"):
+    with pytest.raises(UserError, match="no end-of-archive mark"):
         read(content)
 
 
 def test_read_members_rejects_archives_joined_by_cat():
-    with pytest.raises(UserError, match="goes on behind the mark of its end"):
+    with pytest.raises(UserError, match="continues after its end"):
         read(tar({"a": b"1"}) + tar({"b": b"2"}))
 
 
@@ -103,7 +103,7 @@ def test_read_members_rejects_other_hostile_archives():
     wrong = bytearray(tar({"a": b"1", "b": b"2"}))
     wrong[1024] ^= 1  # the second header
     for content in (header(0, tarfile.XHDTYPE) * 5000, mended(bytes(sparse), 0), bytes(wrong)):
-        with pytest.raises(UserError, match=r"x\.tar is no tar archive, or damaged"):
+        with pytest.raises(UserError, match=r"x\.tar is damaged"):
             read(content)
 
 
@@ -120,7 +120,7 @@ def test_read_members_rejects_sparse_members(tmp_path):
 
 
 def test_read_members_rejects_other_and_missing_files(tmp_path):
-    with pytest.raises(UserError, match="is no tar archive"):
+    with pytest.raises(UserError, match="not a tar archive"):
         read(b"no archive at all" * 100)
     with pytest.raises(UserError, match="cannot be read"):
         list(read_members(tmp_path / "absent.tar"))

@@ -86,7 +86,7 @@ def test_make_shards_resumes_to_the_same_bytes(pictures, tmp_path, monkeypatch):
     (tmp_path / "out" / ".train-000002.tar.abc").write_bytes(b"half")
     with pytest.raises(UserError, match="incomplete: run the same"):
         shards.load(tmp_path / "out")
-    with pytest.raises(UserError, match="unfinished shards of other images, or of another size"):
+    with pytest.raises(UserError, match="unfinished shards of other images"):
         make(pictures, tmp_path / "out", seed=3)
     monkeypatch.setattr(make_shards, "_write_shard", lambda *of: written.append(of[2].name) or write_shard(*of))
     make(pictures, tmp_path / "out")
@@ -122,7 +122,7 @@ def test_make_shards_checks_arguments_before_writing(pictures, tmp_path, capsys)
     (tmp_path / "full/x").touch()
     for out, more, message in (
         (tmp_path / "full", [], "exists already"),
-        (pictures / "out", [], "whose images it would be one of"),
+        (pictures / "out", [], "the folder of the images"),
         (tmp_path / "out", ["--size-mb", "0"], "--size-mb must be at least 1"),
     ):
         assert main(["data", "make-shards", str(pictures), "-o", str(out), *more]) == 2

@@ -1,4 +1,4 @@
-"""The embedded set of 11,376 photonic crystals as a data set to train on."""
+"""The embedded set of 11,376 photonic crystals as a data set."""
 
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from surelabel.phc.geometry import EPSILON_RANGE, PIXELS
 
 
 class CrystalSource:
-    """Some rows of a crystal set; an image is the permittivity [1, 32, 32] in float32."""
+    """Rows of a crystal set; an image is the permittivity [1, 32, 32] in float32."""
 
     classes = store.CLASSES
     shape = (1, PIXELS, PIXELS)
@@ -33,7 +33,7 @@ class CrystalSource:
 
 
 def load(path: str | Path = store.EMBEDDED) -> DataSet:
-    """The pool and the test set of a crystal file, by default the embedded one: 9,876 and 1,500 crystals."""
+    """The training and test set of a crystal file; the embedded one has 9,876 and 1,500."""
     crystals = store.load(Path(path))
     low, high = EPSILON_RANGE
     return DataSet(

@@ -32,7 +32,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Decoded images [N, C, H, W], the row of each file, and why the other files could not be read."""
+    """Decoded images [N, C, H, W], the row of each file, and why other files were skipped."""
 
     images: NDArray[np.uint8]
     files: dict[str, Picture]
@@ -42,7 +42,10 @@ class Pictures:
 def decoded(
     folder: Path, files: Sequence[str], form: Header | int | None = None, progress: Progress | None = None
 ) -> Pictures:
-    """These files of a folder, all in the given form, or in one chosen for this size (see `common_form`)."""
+    """Decode these files of a folder, or map them if they were decoded before.
+
+    All images get the same height, width and channels: `form`, or `common_form` for this size.
+    """
     root = writable_cache()
     if root is None:
         return _decode_all(folder, files, form, progress)

@@ -1,4 +1,4 @@
-"""Run a function on many image files in threads, collecting results and the reasons for failures."""
+"""Run a function on many image files in threads, and collect results and reasons for failures."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +24,7 @@ def map_files(
     retryable: list[str] | None = None,
     group: int = GROUP,
 ) -> tuple[dict[str, Result], dict[str, str]]:
-    """`job(file, path)` for each file of the folder: results by file, and reasons by (printable) file.
+    """Call `job(file, path)` for each file: results by file, and reasons by printable file name.
 
     Files that failed for a reason that may pass (a permission, the network, too little memory) are
     added to `retryable`. Threads help because Pillow releases the GIL while it decodes.

@@ -1,7 +1,7 @@
-"""The index of a folder of tar shards: of each sample its shard, place, size and class, kept in a file and mapped.
+"""The index of a folder of tar shards: the shard, offset, size and class of each sample.
 
-The file is made once, beside the shards, or in the cache folder where that is read-only. It is made anew when a
-shard's name, size or date has changed.
+It is stored beside the shards or, if their folder is read-only, in the cache, and mapped into
+memory. It is rebuilt when the name, size or date of a shard has changed.
 """
 
 import json
@@ -29,28 +29,28 @@ CLASSES = "classes.json"
 
 @dataclass(frozen=True)
 class Head:
-    """What an index says before its rows."""
+    """All of an index but its rows."""
 
-    files: list[list[Any]]  # name, size, date of each shard and of classes.json
+    files: list[list[Any]]  # name, size and date of each shard and of classes.json
     classes: list[str]
-    counts: dict[str, int]  # samples of each part, whose rows follow one another
-    height: int  # of the most frequent form
+    counts: dict[str, int]  # samples per split; the rows of train come first
+    height: int  # of the most frequent size
     width: int
-    alike: int  # how many images have it
-    grey: bool  # all of them
-    skipped: dict[str, list[list[str]]]  # of each part: member, reason
+    alike: int  # number of images of that size
+    grey: bool  # whether all images are
+    skipped: dict[str, list[list[str]]]  # per split: member, reason
 
 
 @dataclass(frozen=True)
 class ShardIndex:
-    """The head, and the rows [4, N], mapped from the file."""
+    """The head, and the rows [4, N] mapped from the file: shard, offset, size, class."""
 
     head: Head
     rows: NDArray[np.int64]
 
 
 def read_index(folder: Path, parts: dict[str, list[Path]]) -> ShardIndex:
-    """The index of these shards, train and perhaps test; made first if there is none that fits."""
+    """The index of these shards by split, built and stored first if there is no valid one."""
     files = _files(folder, parts)
     places = [folder / NAME]
     if (root := cache.writable_cache()) is not None:
@@ -68,7 +68,7 @@ def read_index(folder: Path, parts: dict[str, list[Path]]) -> ShardIndex:
             continue
         if (found := _stored(place, files, set(parts))) is not None:
             return found
-    raise UserError(f"the shards in {folder} change while they are read: wait until they are complete")
+    raise UserError(f"the shards in {folder} changed while they were read: wait until they are complete")
 
 
 def _files(folder: Path, parts: dict[str, list[Path]]) -> list[list[Any]]:
@@ -94,7 +94,7 @@ def _stored(path: Path, files: list[list[Any]], parts: set[str]) -> ShardIndex |
 
 
 def _sound(head: Head, rows: NDArray[np.int64], parts: set[str]) -> bool:
-    """Whether all values are possible: the file may have come with the shards, from somebody else."""
+    """Whether all values are possible: the file may come from somebody else, with the shards."""
     least, most = rows.min(axis=1).tolist(), rows.max(axis=1).tolist()
     ranges = [len(head.files) - 1, max(size for _, size, _ in head.files), MOST_IMAGE_BYTES, len(head.classes) - 1]
     pairs = [pair for listed in head.skipped.values() for pair in listed]
@@ -125,8 +125,7 @@ def _build(folder: Path, parts: dict[str, list[Path]], files: list[list[Any]]) -
         if not count:
             reasons = "; ".join(f"{name}: {why}" for name, why in skipped[part][:5]) or "none"
             raise UserError(
-                f"{folder}: not one image of the {part} shards can be read "
-                f"({len(skipped[part])} members skipped: {reasons})"
+                f"{folder}: no image of the {part} shards can be read ({len(skipped[part])} members skipped: {reasons})"
             )
     classes = _classes(folder, samples["train"])
     number = _numbers(of_shard, classes)
@@ -143,7 +142,10 @@ def _rows(shard: int, found: ShardSamples, number: dict[Any, int]) -> NDArray[np
 
 
 def _classes(folder: Path, train: list[ShardSamples]) -> list[str]:
-    """The names in classes.json; else of the training samples: their sorted names, or all numbers up to the largest."""
+    """The names in classes.json, else the sorted names or numbers of the training samples.
+
+    Numbers go from 0 to the largest, whether they all occur or not.
+    """
     if (folder / CLASSES).exists():
         return _named(folder / CLASSES)
     labels = {label for one in train for label in one.labels if label is not None}
@@ -162,18 +164,18 @@ def _named(path: Path) -> list[str]:
         raise UserError(f"{path} cannot be read as JSON: {error}") from error
     fine = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
     if not fine or len(set(names)) < len(names):
-        raise UserError(f"{path} must be a list of the classes' names, which differ and are not empty")
+        raise UserError(f"{path} must be a list of class names, unique and not empty")
     return [str(name) for name in names]
 
 
 def _numbers(found: dict[Path, ShardSamples], classes: list[str]) -> dict[Any, int]:
-    """The number of each label as written: a class's name, or its number; None for unlabelled."""
+    """The class number of each label found, which is a name, a number or None (unlabelled)."""
     written = {label: path for path, one in found.items() for label in dict.fromkeys(one.labels) if label is not None}
     kinds = {type(label): f"{label!r} in {path.name}" for label, path in written.items()}
     if len(kinds) > 1:
         raise UserError(
-            f"{next(iter(found)).parent}: some samples name their class and others number it "
-            f"({' but '.join(kinds.values())}): write all in one way"
+            f"{next(iter(found)).parent}: some samples give the class by name and others by number "
+            f"({' but '.join(kinds.values())}): use one of them for all"
         )
     numbers: dict[Any, int] = {name: index for index, name in enumerate(classes)}
     numbers |= {index: index for index in range(len(classes))}
