@@ -63,7 +63,7 @@ class Batch(Step):
 
 @dataclass(frozen=True)
 class Crops(Step):
-    """The images of one PAWS step: views of S labelled support images, large and small views of U others.
+    """One PAWS step: views of S labelled support images, and large and small views of U others.
 
     The first views of all images come first, then all second views, and so on.
     """

@@ -55,7 +55,7 @@ class Loader:
         )
 
     def _indices(self, step: int) -> list[NDArray[np.int64]]:
-        """The labelled samples of a step on this rank and, if there are views for them, the unlabelled ones."""
+        """The labelled and, if there are views for them, unlabelled samples of this rank."""
         order = sample_order(self.seed, "labelled order", step, self.batch, len(self.labelled))
         labelled = self.labelled[order[self.world.rows(self.batch)]]
         if self.weak_view is None or self.strong_view is None:
@@ -76,7 +76,7 @@ def fetch(source: Source, index: NDArray[np.int64], device: torch.device) -> Ten
 
 
 def augment(images: Tensor, view: View, purpose: str, here: Step, times: int = 1) -> Tensor:
-    """The augmented images of this step, `times` views of each: all first views, then all second views.
+    """`times` augmented views of each image: all first views, then all second views.
 
     `images` are those of this rank. Random numbers belong to rows of the global batch, so that
     they do not depend on the world size.

@@ -1,4 +1,4 @@
-"""Batches for PAWS: a class-balanced labelled support set, and large and small views of unlabelled images."""
+"""Batches for PAWS: a class-balanced support set, and large and small unlabelled views."""
 
 from dataclasses import dataclass
 from functools import cached_property

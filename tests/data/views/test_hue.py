@@ -24,7 +24,7 @@ def every_colour(step):
 
 
 @pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28), (3, 24, 40), (3, 1, 1)])
-def test_equals_pillows_way_through_hsv_on_photographs(shape):
+def test_shift_hue_equals_pillow_on_photographs(shape):
     images = crops(len(SHARES), *shape)
     pairs = zip(images, SHARES.tolist(), strict=True)
     expected = [from_pillow(pillow_paws.shift_hue(to_pillow(image), share)) for image, share in pairs]
@@ -32,13 +32,13 @@ def test_equals_pillows_way_through_hsv_on_photographs(shape):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, -0.37])
-def test_equals_pillows_way_through_hsv_on_colours_from_all_over_the_cube(share):
+def test_shift_hue_equals_pillow_over_the_colour_cube(share):
     images = every_colour(3)
     expected = from_pillow(pillow_paws.shift_hue(to_pillow(images[0]), share))
     np.testing.assert_array_equal(shifted(images, np.array([share]))[0], expected)
 
 
-def test_every_pair_of_chroma_and_step_has_pillows_hue():
+def test_hue_table_equals_pillow():
     """With the largest value at 255 these are all the entries of the table that images can reach."""
     level = np.arange(256, dtype=np.uint8)
     low, middle = (plane.ravel() for plane in np.meshgrid(level, level))
@@ -51,7 +51,7 @@ def test_every_pair_of_chroma_and_step_has_pillows_hue():
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, -0.2])
-def test_unrounded_arithmetic_differs_by_what_bytes_of_hue_and_saturation_can_hold(share):
+def test_shift_hue_is_close_to_exact_arithmetic(share):
     """A 255th of a turn is 6 grey levels: one for the cut hue, one for the cut shift, one where bytes go round at 256
     and not 255; a 255th of saturation is one more, and rounding half of one."""
     images = every_colour(17)
@@ -65,11 +65,11 @@ def test_unrounded_arithmetic_differs_by_what_bytes_of_hue_and_saturation_can_ho
     assert off.mean() < 3
 
 
-def test_one_channel_has_no_hue():
+def test_shift_hue_does_not_change_one_channel():
     images = crops(4, 1, 8, 8)
     np.testing.assert_array_equal(shifted(images, np.full(4, 0.3)), images)
 
 
-def test_a_third_of_a_turn_makes_red_green_green_blue_and_blue_red():
+def test_shift_hue_by_a_third_permutes_primaries():
     primaries = np.eye(3, dtype=np.uint8)[:, :, None, None] * 255
     np.testing.assert_array_equal(shifted(primaries, np.full(3, 1 / 3 + 1e-6)), np.roll(primaries, 1, axis=1))
