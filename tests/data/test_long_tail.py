@@ -8,7 +8,8 @@ from surelabel.data.long_tail import by_group, class_sizes, group_names, long_ta
 from surelabel.data.splits import draw_labelled, parse_labels
 from surelabel.utils.errors import UserError
 
-# The paper's Table 5, but for its 2,041 labels of CIFAR-10, α = 10: no rounding of its formula gives more than 2,040.
+# The paper's Table 5, but for its 2,041 labels of CIFAR-10 with α = 10: its formula, however
+# rounded, gives at most 2,040.
 PRINTED = {
     (10, 10): (20_431, 2_040),
     (10, 100): (12_406, 1_236),

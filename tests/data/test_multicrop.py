@@ -44,7 +44,7 @@ def test_multicrop_support_uses_each_label_before_any_again(loader):
 
 
 def test_multicrop_support_of_few_labels_is_uniform(loader):
-    """Chi-squared over 2,000 steps of the class with 3 labels: fails by chance once in a million."""
+    """Chi-squared over 2,000 steps of a class with 3 labels: fails by chance once in a million."""
     from scipy.stats import chisquare
 
     drawn = Counter(index for step in range(2000) for index in loader._of_class(1, step).tolist())

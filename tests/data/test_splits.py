@@ -13,7 +13,7 @@ SEEDS = st.integers(0, 2**32)
 
 @st.composite
 def labelled_sets(draw):
-    """Shuffled labels with at least one sample of each class, some unlabelled, and the number of classes."""
+    """Shuffled labels, at least one of each class and some -1, and the number of classes."""
     sizes = draw(st.lists(st.integers(1, 12), min_size=1, max_size=6))
     unlabelled = draw(st.integers(0, 10))
     labels = np.concatenate([np.repeat(np.arange(len(sizes)), sizes), np.full(unlabelled, -1)])
@@ -97,7 +97,7 @@ def test_draw_labelled_depends_on_the_seed():
 
 
 def test_draw_labelled_is_uniform_within_a_class():
-    # 4,000 draws of 3 of 10: each is expected 1,200 times with a std of 29; five stds fail for one in
+    # 4,000 draws of 3 of 10: each is expected 1,200 times with a std of 29; five stds fail once in
     # a hundred thousand sets of seeds, and these seeds are fixed.
     labels = np.repeat([0, 1], 10)
     counts = np.zeros(20)

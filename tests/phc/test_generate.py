@@ -127,7 +127,7 @@ def test_generate_keeps_finished_chunks_when_interrupted(tmp_path):
     assert run.stdout.readline()
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to the workers as well
     _, complaint = run.communicate(timeout=60)
-    # Only the parent's. (It may have been in an exception handler, so counting tracebacks is no use.)
+    # Only the parent's. (Counting tracebacks is no use: it may have been in an exception handler.)
     assert complaint.splitlines().count("KeyboardInterrupt") == 1
     assert complaint.strip().endswith("KeyboardInterrupt")
     assert list((tmp_path / "set.npz.parts").glob("*.npy"))

@@ -77,6 +77,7 @@ def test_draw_with_min_delta_eps_is_uniform(least):
     assert difference.min() >= least
     assert pairs.min() >= 1
     assert pairs.max() <= 20
-    # |x - y| of uniform pairs on a side of 19, given that it is at least d: 1 - ((19 - t)/(19 - d))². Error rate 1e-3.
+    # |x - y| of uniform pairs on a side of 19, if at least d: CDF 1 - ((19 - t)/(19 - d))².
+    # Error rate 1e-3.
     assert kstest(difference, lambda t: 1 - ((19 - np.clip(t, least, 19)) / (19 - least)) ** 2).pvalue > 1e-3
     assert kstest(pairs[:, 0] - pairs[:, 1], pairs[:, 1] - pairs[:, 0]).pvalue > 1e-3

@@ -182,7 +182,7 @@ def test_gaps_stops_early_when_all_are_closed(monkeypatch):
 
 
 def test_gaps_are_as_frequent_as_in_the_recipe():
-    # 12.1 % of 3,200 draws had one. A correct solver and generator fail for one seed in a thousand.
+    # 12.1 % of 3,200 draws had one. A correct solver and generator fail once in a thousand seeds.
     # Few waves suffice: they move a gap by less than a point, and hardly any across zero.
     found = sum(gaps(draw(1, index).epsilon(), cutoff=3).any() for index in range(240))
     assert binomtest(int(found), 240, 0.121).pvalue > 1e-3

@@ -75,7 +75,7 @@ def test_embedded_crystals_can_be_drawn_again(crystals):
 
 
 def test_embedded_set_has_the_distribution_of_the_recipe(crystals):
-    # 387 of 3,200 draws of a trial had a gap, and its pool had these moments. The test of the counts
+    # 387 of 3,200 draws of a trial had a gap, and its pool had these moments. The test of counts
     # fails for one correct set in a thousand; the bounds are over seven standard errors wide.
     with_gap, draws = int((crystals.label > 0).sum()), int(crystals.draws)
     assert binomtest(387, 3200, with_gap / draws).pvalue > 1e-3

@@ -80,7 +80,7 @@ def test_load_dict_never_runs_a_command(tmp_path):
         # A part of an allowed name.
         (b"cnumpy\ndtype.__class__\n.", r"it asks to run numpy.dtype.__class__"),
         (b"\x80\x04\x8c\x05numpy\x8c\x0edtype.__init__\x93.", r"it asks to run numpy.dtype.__init__"),
-        # A codec, an array that was given no state, and attempts to alter what the allowed names are.
+        # A codec, an array without a state, and attempts to redefine the allowed names.
         (b"c_codecs\nencode\n(Vx\nVrot13\ntR.", "it asks to run _codecs.encode"),
         (b"}S'a'\ncnumpy.core.multiarray\n_reconstruct\n(tRs.", "not official"),
         (b"}S'a'\ncnumpy\ndtype\n(S'u1'\ntRs.", "instead of plain data"),

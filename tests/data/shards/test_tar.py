@@ -83,7 +83,7 @@ def header(size, kind=tarfile.REGTYPE):
 
 
 def mended(content, number):
-    """The archive with the checksum of header `number` corrected, so that other damage in it counts."""
+    """The archive with the checksum of header `number` corrected."""
     start = 512 * number
     block = bytearray(content[start : start + 512])
     block[148:156] = b"%06o\0 " % (sum(block) - sum(block[148:156]) + 8 * 32)

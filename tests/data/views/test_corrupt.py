@@ -38,7 +38,7 @@ def test_corrupt_with_probability_zero_and_one():
 
 
 def test_corrupt_keeps_categories_and_marginals():
-    """Two-sample and chi-square tests: each fails by chance once in 10,000 seeds, and the seed is fixed."""
+    """Each test fails by chance once in 10,000 seeds, and the seed is fixed."""
     donors = table(5000)
     seen = Corrupt(0.5, donors, GROUPS)(donors, torch.from_numpy(uniforms(2, "test", 0, 5000, 6)))
     assert (seen[:, 1:4].sum(1) == 1).all()

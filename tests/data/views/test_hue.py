@@ -18,7 +18,7 @@ def shifted(images, shares):
 
 
 def every_colour(step):
-    """One image [1, 3, n^2, n] of all colours whose values are multiples of the step, 0 and 255 included."""
+    """One image [1, 3, n^2, n] of all colours whose values are multiples of the step."""
     values = np.arange(0, 256, step, dtype=np.uint8)
     return np.stack(np.meshgrid(values, values, values, indexing="ij")).reshape(1, 3, -1, len(values))
 
@@ -39,7 +39,7 @@ def test_shift_hue_equals_pillow_over_the_colour_cube(share):
 
 
 def test_hue_table_equals_pillow():
-    """With the largest value at 255 these are all the entries of the table that images can reach."""
+    """With the largest value at 255, these are all entries of the table that images can reach."""
     level = np.arange(256, dtype=np.uint8)
     low, middle = (plane.ravel() for plane in np.meshgrid(level, level))
     low, middle = np.minimum(low, middle), np.maximum(low, middle)
@@ -52,8 +52,11 @@ def test_hue_table_equals_pillow():
 
 @pytest.mark.parametrize("share", [0.0, 0.2, -0.2])
 def test_shift_hue_is_close_to_exact_arithmetic(share):
-    """A 255th of a turn is 6 grey levels: one for the cut hue, one for the cut shift, one where bytes go round at 256
-    and not 255; a 255th of saturation is one more, and rounding half of one."""
+    """Three times 6 grey levels, a 255th of a turn, and 1.5 more.
+
+    Hue and shift are truncated, and bytes wrap around at 256, not 255; a 255th of saturation is
+    one level, rounding half of one.
+    """
     images = every_colour(17)
     red, green, blue = images[0].reshape(3, -1) / 255
     turned = [

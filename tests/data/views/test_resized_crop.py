@@ -24,7 +24,7 @@ ERROR_RATE = 1e-3
     ("shape", "share"), [((3, 32, 32), 0.02), ((1, 28, 28), 0.02), ((3, 24, 40), 0.04), ((3, 120, 61), 0.15)]
 )
 def test_resized_crop_of_bytes_is_within_one_grey_level_of_pillow(shape, share, size, scale):
-    """Differences are more frequent at 4 : 5, where a tenth of all sums end in a half, and in tall boxes."""
+    """More differ at 4 : 5, where a tenth of all sums end in a half, and in tall boxes."""
     images, u = crops(60, *shape), uniforms(0, "test", 0, 60, 22)
     views = ResizedCrop(size, scale)(torch.from_numpy(images), torch.from_numpy(u)).numpy()
     pairs = zip(images, u.tolist(), strict=True)

@@ -8,6 +8,7 @@ from typing import IO, Literal
 
 from surelabel.utils.errors import UserError
 
+Kind = Literal["file", "folder", "link", "other"]
 # What the standard library raises on damaged or hostile archives.
 DAMAGE = (tarfile.TarError, ValueError, LookupError, OverflowError, EOFError, MemoryError, RecursionError)
 
@@ -17,7 +18,7 @@ class Member:
     """The name and kind of a member, and the place of its bytes in the archive."""
 
     name: str
-    kind: Literal["file", "folder", "link", "other"]
+    kind: Kind
     offset: int
     size: int
 
@@ -32,7 +33,7 @@ def read_members(path: Path) -> Iterator[Member]:
             end = path.stat().st_size
             for member in archive:
                 _check(path, member, archive.offset, end)
-                yield _member(member)
+                yield Member(member.name, _kind(member), member.offset_data, member.size)
             _check_end(path, file, archive.offset)
     except DAMAGE as error:
         raise UserError(f"{path} is damaged or not a tar archive: {error}") from error
@@ -53,15 +54,12 @@ def _check(path: Path, member: tarfile.TarInfo, following: int, end: int) -> Non
         )
 
 
-def _member(member: tarfile.TarInfo) -> Member:
-    kind: Literal["file", "folder", "link", "other"] = "other"
+def _kind(member: tarfile.TarInfo) -> Kind:
     if member.isreg():
-        kind = "file"
-    elif member.isdir():
-        kind = "folder"
-    elif member.issym() or member.islnk():
-        kind = "link"
-    return Member(member.name, kind, member.offset_data, member.size)
+        return "file"
+    if member.isdir():
+        return "folder"
+    return "link" if member.issym() or member.islnk() else "other"
 
 
 def _check_end(path: Path, file: IO[bytes], start: int) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 from surelabel.data.images.decode import decode, read_header
 from surelabel.data.images.folder import FilesSkipped, check_known_classes
@@ -131,7 +130,10 @@ def _write_shard(folder: Path, out: Path, shard: Shard, layout: FolderLayout) ->
     numbers = {name: number for number, name in enumerate(layout.classes)}
     keys = {name: key for key, name in enumerate(shard.files, shard.first)}
     skipped: dict[str, str] = {}
-    with atomic_write(out / shard.name, "wb") as file, _opened(file) as tar:
+    with (
+        atomic_write(out / shard.name, "wb") as file,
+        tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as tar,
+    ):
         for files in _few(folder, shard.files):
             contents, left_out = map_files(lambda _, path: _decodable(path), folder, files, group=GROUP)
             skipped |= left_out
@@ -154,10 +156,6 @@ def _few(folder: Path, files: list[str]) -> Iterator[list[str]]:
             few, size = [], 0
     if few:
         yield few
-
-
-def _opened(file: IO[bytes]) -> tarfile.TarFile:
-    return tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT)
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
