@@ -53,7 +53,7 @@ class Batch(Step):
 
     @property
     def images(self) -> int:
-        """The number of images, each counted once whatever its number of views."""
+        """How many images there are, however many views each has."""
         return len(self.labels) + self.unlabelled
 
     @property
@@ -77,5 +77,5 @@ class Crops(Step):
 
     @property
     def images(self) -> int:
-        """The number of images, each counted once whatever its number of views."""
+        """How many images there are, however many views each has."""
         return self.support_images + len(self.hidden)

@@ -65,7 +65,7 @@ class Loader:
 
 
 def pool_order(source: Source, seed: int, step: int, batch: int) -> NDArray[np.int64]:
-    """The unlabelled samples of a step, over all ranks."""
+    """The unlabelled samples of a step."""
     run = source.run if isinstance(source, Prefetching) else 1
     return sample_order(seed, "unlabelled order", step, batch, len(source), run)
 

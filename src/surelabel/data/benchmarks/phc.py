@@ -12,7 +12,7 @@ from surelabel.phc.geometry import EPSILON_RANGE, PIXELS
 
 
 class CrystalSource:
-    """Rows of a crystal set; an image is the permittivity [1, 32, 32] in float32."""
+    """Some rows of a crystal set; an image is the permittivity [1, 32, 32] in float32."""
 
     classes = store.CLASSES
     shape = (1, PIXELS, PIXELS)
