@@ -1,5 +1,3 @@
-"""Which labels are used, by a list of files."""
-
 from dataclasses import replace
 
 import numpy as np
@@ -10,11 +8,9 @@ from surelabel.data.label_list import read_listed
 from surelabel.data.open import open_data
 from surelabel.training import build, build_data
 from surelabel.utils.errors import UserError
-from tests.data.images.test_folder import picture
-from tests.data.images.test_folder import write as write_folder
-from tests.data.shards.test_index import write as write_shards
-from tests.data.shards.test_source import encoded
+from tests.helpers.images import encoded, picture, write_files
 from tests.helpers.runs import fit_folder
+from tests.helpers.shards import write_shards
 
 FILES = [f"train/{kind}/{kind}_{number}.png" for kind in ("cat", "dog") for number in range(12)]
 TEST = [f"test/{kind}/{kind}_{number}.png" for kind in ("cat", "dog") for number in range(100, 104)]
@@ -22,7 +18,7 @@ TEST = [f"test/{kind}/{kind}_{number}.png" for kind in ("cat", "dog") for number
 
 @pytest.fixture
 def folder(tmp_path):
-    write_folder(tmp_path / "pets", {file: picture(number) for number, file in enumerate([*FILES, *TEST])})
+    write_files(tmp_path / "pets", {file: picture(number) for number, file in enumerate([*FILES, *TEST])})
     return tmp_path / "pets"
 
 
@@ -47,16 +43,16 @@ def chosen(tiny, data, path):
     ],
     ids=["names", "paths", "mixed"],
 )
-def test_the_files_of_a_list_are_labelled_and_the_others_are_the_pool(tiny, folder, tmp_path, lines):
+def test_labels_file_selects_files_of_a_folder(tiny, folder, tmp_path, lines):
     labelled, source = chosen(tiny, folder, listed(tmp_path, *lines))
     assert [source.train.paths[place] for place in labelled] == [
         "train/cat/cat_1.png", "train/cat/cat_11.png", "train/dog/dog_3.png",
     ]  # fmt: skip
     assert len(source.train) == len(FILES)
-    assert (source.train.labels >= 0).all()  # known for the purity figure, and not learnt from
+    assert (source.train.labels >= 0).all()  # for the purity metric, not for training
 
 
-def test_a_list_may_name_the_members_of_shards(tiny, tmp_path):
+def test_labels_file_selects_members_of_shards(tiny, tmp_path):
     def shard(numbers):
         made = {f"n{number:03}.png": encoded(number) for number in numbers}
         return made | {f"n{number:03}.cls": str(number % 2).encode() for number in numbers}
@@ -76,27 +72,27 @@ def test_a_list_may_name_the_members_of_shards(tiny, tmp_path):
         (["", ""], "is empty"),
     ],
 )
-def test_a_wrong_list_is_refused_with_the_line(tiny, folder, tmp_path, lines, message):
+def test_labels_file_rejects_bad_lines(tiny, folder, tmp_path, lines, message):
     with pytest.raises(UserError, match=message):
         chosen(tiny, folder, listed(tmp_path, *lines))
 
 
-def test_a_name_of_several_files_and_a_file_of_no_class_are_refused(tmp_path):
+def test_read_listed_rejects_ambiguous_and_unlabelled_files(tmp_path):
     path = listed(tmp_path, "1.png")
-    with pytest.raises(UserError, match="line 1: 1 is the name of several files; write their folders"):
+    with pytest.raises(UserError, match="line 1: several files are named 1"):
         read_listed(path, ["cat/1.png", "dog/1.png"], np.array([0, 1]))
-    with pytest.raises(UserError, match="line 1: the class of 1 is not known"):
+    with pytest.raises(UserError, match="line 1: 1 has no label"):
         read_listed(path, ["1.png"], np.array([-1]))
     with pytest.raises(UserError, match="cannot be read"):
         read_listed(tmp_path / "none.txt", ["1.png"], np.array([0]))
 
 
-def test_a_list_of_files_for_data_without_files_is_refused(tiny, digits_data, tmp_path):
+def test_labels_file_rejects_data_without_files(tiny, digits_data, tmp_path):
     with pytest.raises(UserError, match=r"lists files, and --data .* has none"):
         build_data.build_split(replace(tiny, labels=str(listed(tmp_path, "1.png"))), digits_data)
 
 
-def test_a_run_by_a_list_is_named_after_it_and_can_be_gone_on_with(tiny, folder, tmp_path, monkeypatch, capsys):
+def test_fit_with_labels_file_is_named_after_it_and_resumes(tiny, folder, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     listed(tmp_path, *(f"{kind}_{number}.png" for kind in ("cat", "dog") for number in range(6)))
     run = replace(tiny, data="pets", labels="tenth.txt", steps=2, out=None)

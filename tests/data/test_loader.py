@@ -11,7 +11,7 @@ def loader(run, data, **views):
     return build.build_loader(run, data, build_data.build_split(run, data))
 
 
-def test_without_augmentation_a_batch_holds_the_stored_images_and_their_labels(tiny, digits_data):
+def test_loader_without_augmentation_yields_stored_images(tiny, digits_data):
     load = loader(tiny, digits_data, labelled="none", weak="none", strong="none")
     stored = {
         image.tobytes(): i for i, image in enumerate(digits_data.train.samples(np.arange(len(digits_data.train))))
@@ -26,20 +26,20 @@ def test_without_augmentation_a_batch_holds_the_stored_images_and_their_labels(t
         assert batch.hidden.tolist() == digits_data.train.labels[pool].tolist()
 
 
-def test_the_pool_is_every_training_image_once_a_pass_the_labelled_included(tiny, digits_data):
+def test_loader_draws_every_training_image_once_per_pass(tiny, digits_data):
     load = loader(tiny, digits_data, weak="none")
     steps = len(digits_data.train) // (load.batch * load.ratio)
     seen = np.concatenate([load(step).weak.numpy() for step in range(steps)])
     assert len(np.unique(seen.reshape(len(seen), -1), axis=0)) >= len(seen) - 5  # digits holds a few equal images
 
 
-def test_each_role_draws_for_itself(tiny, digits_data):
+def test_loader_draws_independently_for_each_view(tiny, digits_data):
     load = loader(tiny, digits_data, weak="weak", strong="weak")
     batch = load(0)
     assert not torch.equal(batch.weak, batch.strong)
 
 
-def test_a_larger_pool_or_another_method_changes_no_labelled_batch(tiny, digits_data):
+def test_loader_labelled_batch_does_not_depend_on_pool_or_method(tiny, digits_data):
     first = loader(tiny, digits_data)
     other = loader(replace(tiny, method="supervised", batch=replace(tiny.batch, ratio=5)), digits_data)
     assert torch.equal(first(2).labelled, other(2).labelled)

@@ -1,5 +1,3 @@
-"""The batches of PAWS: a balanced support, large and small views."""
-
 from collections import Counter
 from dataclasses import replace
 
@@ -23,21 +21,21 @@ def loader(digits_data):
     )  # fmt: skip
 
 
-def test_every_class_has_as_many_support_images_however_few_labels_it_has(loader):
+def test_multicrop_support_is_class_balanced(loader):
     for step in range(5):
         batch = loader(step)
         assert Counter(batch.labels.tolist()) == dict.fromkeys(range(10), 2 * 5)
         assert (len(batch.support), batch.support_images, batch.n_samples) == (100, 50, 56)
 
 
-def test_the_support_is_labelled_images_with_their_own_classes(loader):
+def test_multicrop_support_has_its_own_labels(loader):
     batch = loader(7)
     known = {loader.source.samples(np.array([i])).tobytes(): loader.source.labels[i] for i in loader.labelled}
     for image, label in zip(batch.support, batch.labels, strict=True):
         assert known[image.numpy().tobytes()] == label
 
 
-def test_a_class_with_enough_labels_uses_each_before_any_again(loader):
+def test_multicrop_support_uses_each_label_before_any_again(loader):
     nine = [i for i in loader.labelled if loader.source.labels[i] == 9]  # 11 labels, 5 a step: 11 steps are 5 passes
     used = Counter()
     for step in range(11):
@@ -45,8 +43,8 @@ def test_a_class_with_enough_labels_uses_each_before_any_again(loader):
     assert used == dict.fromkeys(nine, 5)
 
 
-def test_a_class_with_too_few_labels_draws_with_replacement_uniformly(loader):
-    """Chi-squared over 2,000 steps of the class with 3 labels: fails by chance once in a million."""
+def test_multicrop_support_of_few_labels_is_uniform(loader):
+    """Chi-squared over 2,000 steps of a class with 3 labels: fails by chance once in a million."""
     from scipy.stats import chisquare
 
     drawn = Counter(index for step in range(2000) for index in loader._of_class(1, step).tolist())
@@ -54,7 +52,7 @@ def test_a_class_with_too_few_labels_draws_with_replacement_uniformly(loader):
     assert chisquare(list(drawn.values())).pvalue > 1e-6
 
 
-def test_fewer_classes_a_step_are_distinct_and_all_get_their_turn(loader):
+def test_multicrop_support_of_fewer_classes_covers_all(loader):
     few = replace(loader, classes=4)
     seen = Counter()
     for step in range(30):
@@ -64,7 +62,7 @@ def test_fewer_classes_a_step_are_distinct_and_all_get_their_turn(loader):
     assert len(seen) == 10
 
 
-def test_views_follow_one_another_image_by_image(loader):
+def test_multicrop_orders_views_by_image(loader):
     batch = loader(1)
     assert batch.large.shape == (12, 1, 8, 8)
     assert torch.equal(batch.large[:6], batch.large[6:])  # the identity twice
@@ -76,11 +74,11 @@ def test_views_follow_one_another_image_by_image(loader):
     assert torch.corrcoef(torch.stack([means, small]))[0, 1] > 0.5
 
 
-def test_without_small_views_there_are_none(loader):
+def test_multicrop_without_small_crops(loader):
     assert replace(loader, small_crops=0)(0).small is None
 
 
-def test_a_batch_is_a_function_of_seed_and_step(loader):
+def test_multicrop_is_a_function_of_seed_and_step(loader):
     mine, again, other = loader(4), loader(4), replace(loader, seed=4)(4)
     assert torch.equal(mine.small, again.small)
     assert not torch.equal(mine.large, other.large)

@@ -1,7 +1,7 @@
 import pytest
 from PIL import Image
 
-from surelabel.data import probe as look
+from surelabel.data import probe
 from surelabel.data.probe import looks_photographic
 
 
@@ -17,35 +17,35 @@ def pictures(tmp_path):
     return made
 
 
-def test_photographs_suit(pictures, monkeypatch):
-    monkeypatch.setattr(look, "MOST_SMALL", 0)
+def test_looks_photographic_for_photographs(pictures, monkeypatch):
+    monkeypatch.setattr(probe, "MOST_SMALL", 0)
     pictures(6, (200, 100), "RGB")
     (pictures(3, (28, 28), "L") / "note.txt").write_text("not a picture")
     assert looks_photographic(pictures(0, (1, 1), "L"))
 
 
-def test_small_and_grey_pictures_suit_if_they_are_not_too_many(pictures, monkeypatch):
+def test_looks_photographic_for_a_few_small_images(pictures, monkeypatch):
     pictures(3, (200, 100), "RGB")
     pictures(4, (200, 100), "L")
     folder = pictures(4, (32, 32), "RGB")
     assert looks_photographic(folder)
-    monkeypatch.setattr(look, "MOST_SMALL", 10)
+    monkeypatch.setattr(probe, "MOST_SMALL", 10)
     assert not looks_photographic(folder)
-    monkeypatch.setattr(look, "MOST_SMALL", 11)
+    monkeypatch.setattr(probe, "MOST_SMALL", 11)
     assert looks_photographic(folder)
 
 
-def test_tiny_pictures_do_not(pictures):
+def test_looks_photographic_not_for_tiny_images(pictures):
     pictures(3, (200, 100), "RGB")
     assert not looks_photographic(pictures(4, (27, 100), "RGB"))
 
 
-def test_without_the_weights_nothing_suits(pictures, monkeypatch):
-    monkeypatch.setattr(look, "find_spec", lambda _: None)
+def test_looks_photographic_needs_the_pretrained_extra(pictures, monkeypatch):
+    monkeypatch.setattr(probe, "find_spec", lambda _: None)
     assert not looks_photographic(pictures(3, (200, 100), "RGB"))
 
 
-def test_what_a_mac_leaves_beside_the_pictures_is_no_picture(pictures):
+def test_looks_photographic_ignores_hidden_files_of_macs(pictures):
     folder = pictures(3, (200, 100), "RGB")
     (folder / "__MACOSX").mkdir()
     for number in range(60):
@@ -54,7 +54,7 @@ def test_what_a_mac_leaves_beside_the_pictures_is_no_picture(pictures):
     assert looks_photographic(folder)
 
 
-def test_pictures_of_any_kind_that_is_read_are_looked_at(pictures):
+def test_looks_photographic_reads_all_formats(pictures):
     folder = pictures(0, (1, 1), "L")
     folder.mkdir()
     Image.new("RGB", (200, 100)).save(folder / "a.ppm")

@@ -72,7 +72,7 @@ def test_who_begins_at_the_same_time_waits_for_the_first(few, cache, monkeypatch
 def test_features_are_computed_once_and_a_damaged_store_is_made_anew(few, cache, monkeypatch):
     first = encoded(few)
     assert first.shape == (1280,)
-    (stored,) = cache.glob("features-*.npy")
+    (stored,) = cache.glob("features-*.rows")
     computed = []
     original = features._compute
     monkeypatch.setattr(features, "_compute", lambda *given: computed.append(1) or original(*given))

@@ -25,7 +25,7 @@ def mpb_is_installed():
     return True
 
 
-def test_the_sample_holds_equally_many_of_each_class(crystals):
+def test_choose_is_class_balanced(crystals):
     rows = choose(crystals, 30, seed=0)
     assert np.bincount(crystals.label[rows]).tolist() == [6] * 5
     assert len(np.unique(rows)) == 30
@@ -33,7 +33,7 @@ def test_the_sample_holds_equally_many_of_each_class(crystals):
     assert len(choose(crystals, 3, seed=0)) == 3
 
 
-def test_a_wrong_label_gap_or_image_shows(crystals):
+def test_compare_shows_a_wrong_label_gap_or_image(crystals):
     row = int(np.flatnonzero(crystals.label == 2)[0])
     points = np.concatenate(stages())
     image = crystals.epsilon(np.array([row]))[0]
@@ -51,19 +51,19 @@ def test_a_wrong_label_gap_or_image_shows(crystals):
 
 
 @pytest.mark.parametrize("python", [Path(sys.executable), Path("/no/such/python")])
-def test_without_mpb_the_error_says_what_to_install(monkeypatch, python):
+def test_audit_without_mpb_says_what_to_install(monkeypatch, python):
     monkeypatch.setattr(module, "SYSTEM_PYTHON", python)
     with pytest.raises(UserError, match="apt-get install mpb"):
         audit(samples=1)
 
 
-def test_an_empty_sample_is_refused():
+def test_audit_rejects_an_empty_sample():
     with pytest.raises(UserError, match="samples = 0"):
         audit(samples=0)
 
 
 @pytest.mark.skipif(not mpb_is_installed(), reason="MPB is not installed")
-def test_mpb_agrees():
+def test_audit_agrees_with_mpb():
     calls = []
     (difference,) = audit(samples=1, seed=3, progress=lambda *counts: calls.append(counts))
     assert difference.label == difference.mpb_label

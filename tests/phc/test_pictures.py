@@ -7,15 +7,10 @@ from surelabel.phc.pictures import draw_pictures
 from surelabel.utils.errors import UserError
 
 
-def test_four_pictures_are_drawn_small_enough_for_the_docs(tmp_path):
+def test_draw_pictures_writes_four_small_files(tmp_path):
     written = draw_pictures(tmp_path / "images")
     assert sorted(path.name for path in (tmp_path / "images").iterdir()) == sorted(path.name for path in written)
-    assert [path.name for path in written] == [
-        "phc-crystals.png",
-        "phc-bands.png",
-        "phc-density.png",
-        "phc-classes.png",
-    ]
+    assert [path.stem for path in written] == ["phc-crystals", "phc-bands", "phc-density", "phc-classes"]
     for path in written:
         assert path.stat().st_size < 150_000
         with Image.open(path) as picture:
@@ -23,7 +18,7 @@ def test_four_pictures_are_drawn_small_enough_for_the_docs(tmp_path):
             assert len(picture.convert("RGB").getcolors(2**24)) > 20  # not an empty page
 
 
-def test_without_matplotlib_the_error_says_what_to_install(tmp_path, monkeypatch):
+def test_draw_pictures_without_matplotlib_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(UserError, match="figures"):
         draw_pictures(tmp_path)

@@ -36,14 +36,14 @@ def symmetries(image):
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 7.3])
-def test_empty_lattice(epsilon):
+def test_bands_of_an_empty_lattice(epsilon):
     orders = np.array([(x, y) for x in range(-5, 6) for y in range(-5, 6)])
     exact = np.sort(np.linalg.norm(SOME_POINTS[:, None] + orders, axis=2), axis=1)[:, :10] / np.sqrt(epsilon)
     np.testing.assert_allclose(bands(np.full((32, 32), epsilon), SOME_POINTS, 10), exact, atol=1e-12)
     assert not gaps(np.full((32, 32), epsilon)).any()
 
 
-def test_quarter_wave_stack():
+def test_bands_of_a_quarter_wave_stack():
     # Indices 3 and 1, thicknesses ¼ and ¾: the first gap of the stack is 4/π asin(½) of mid-gap.
     stack = np.where(np.arange(32) < 8, 9.0, 1.0)[:, None] * np.ones(32)
     low, high = bands(stack, [[0.5, 0.0]], 2)[0]
@@ -52,24 +52,24 @@ def test_quarter_wave_stack():
 
 
 @pytest.mark.parametrize(("epsilon", "expected"), [(8.9, {0: 31.3}), (11.56, {0: 38.2}), (12.0, {0: 38.95, 3: 3.84})])
-def test_square_lattice_of_rods(epsilon, expected):
+def test_gaps_of_a_square_lattice_of_rods(epsilon, expected):
     found = gaps(rods(epsilon, 0.2), "boundary")
     for number, percent in expected.items():
         assert found[number] == pytest.approx(percent, abs=0.15)
 
 
-def test_largest_gap_and_bands_are_those_of_mpb(mpb):
+def test_bands_and_gaps_equal_mpb(mpb):
     for image, expected in zip(mpb["epsilon"], mpb["gaps"], strict=True):
         assert gaps(image).max() == pytest.approx(expected.max(), abs=0.1)
     axis = (np.arange(25) + 0.5) / 25 - 0.5
     grid = [(x, y) for y in axis for x in axis if y > 1e-9 or (abs(y) < 1e-9 and x > -1e-9)]
-    own = np.stack([bands(image, grid[::12], 10) for image in mpb["epsilon"]])
-    error = np.abs(own - mpb["frequencies"])[..., 1:] / mpb["frequencies"][..., 1:]
+    ours = np.stack([bands(image, grid[::12], 10) for image in mpb["epsilon"]])
+    error = np.abs(ours - mpb["frequencies"])[..., 1:] / mpb["frequencies"][..., 1:]
     assert error.mean() < 0.002
     assert np.median(error) < 0.001
 
 
-def test_bands_are_those_of_the_plain_generalised_problem(crystal):
+def test_bands_equal_scipy_generalised_eigenvalues(crystal):
     k = np.array([0.21, -0.34])
     waves = [(x, y) for x in range(-5, 6) for y in range(-5, 6) if x * x + y * y <= 25]
     node = np.arange(32) / 32
@@ -87,35 +87,35 @@ def test_bands_are_those_of_the_plain_generalised_problem(crystal):
 
 @settings(max_examples=5, deadline=None)
 @given(x=st.integers(0, 31), y=st.integers(0, 31), turn=st.integers(0, 7), factor=st.floats(0.1, 10))
-def test_gaps_are_invariant_under_roll_turn_mirror_and_scale(crystal, x, y, turn, factor):
+def test_gaps_are_invariant_under_symmetries(crystal, x, y, turn, factor):
     moved = symmetries(np.roll(crystal, (x, y), axis=(0, 1)))[turn] * factor
     np.testing.assert_allclose(gaps(moved), gaps(crystal), atol=1e-9)
 
 
 @pytest.mark.parametrize("turn", range(1, 8))
-def test_gaps_on_the_boundary_grid_are_invariant_under_each_turn_and_mirror(crystal, turn):
+def test_gaps_on_the_boundary_grid_are_invariant_under_symmetries(crystal, turn):
     np.testing.assert_allclose(
         gaps(symmetries(crystal)[turn], "boundary", cutoff=3), gaps(crystal, "boundary", cutoff=3), atol=1e-9
     )
 
 
-def test_a_crop_changes_the_gap(crystal):
+def test_gaps_change_under_a_crop(crystal):
     cropped = np.pad(crystal, 4, mode="reflect")[:32, :32]
     assert abs(gaps(cropped).max() - gaps(crystal).max()) > 1
 
 
-def test_frequencies_scale_with_the_index(crystal):
+def test_bands_scale_with_the_refractive_index(crystal):
     np.testing.assert_allclose(bands(4 * crystal, SOME_POINTS, 10), bands(crystal, SOME_POINTS, 10) / 2, atol=1e-9)
 
 
-def test_k_and_its_negative_and_its_translates_have_the_same_bands(crystal):
+def test_bands_are_equal_at_equivalent_wave_vectors(crystal):
     points = ALL_POINTS[::40]
     expected = bands(crystal, points, 10)
     np.testing.assert_allclose(bands(crystal, -points, 10), expected, atol=1e-9)
     np.testing.assert_allclose(bands(crystal, points + np.array([2, -1]), 10), expected, atol=1e-9)
 
 
-def test_a_quarter_turn_of_the_crystal_turns_its_bands(crystal):
+def test_bands_turn_with_the_crystal(crystal):
     # Indexed [x, y], rot90 takes the x axis to the y axis.
     turned = np.stack([-SOME_POINTS[:, 1], SOME_POINTS[:, 0]], axis=1)
     own = bands(crystal, SOME_POINTS, 10)
@@ -123,19 +123,19 @@ def test_a_quarter_turn_of_the_crystal_turns_its_bands(crystal):
     assert np.abs(bands(crystal, turned, 10) - own).max() > 1e-3
 
 
-def test_the_lowest_frequency_at_the_zone_centre_is_zero(crystal):
+def test_bands_begin_at_zero_at_the_zone_centre(crystal):
     assert bands(crystal, [[0.0, 0.0]], 2)[0, 0] == 0
     assert bands(crystal, [[1.0, -2.0]], 2)[0, 0] == 0
 
 
-def test_an_image_too_small_for_the_waves_is_taken_as_squares_of_constant_epsilon():
+def test_bands_of_a_small_image_repeat_its_pixels():
     small = np.random.default_rng(0).uniform(1, 12, (8, 8))
     np.testing.assert_allclose(
         bands(small, SOME_POINTS, 10), bands(np.kron(small, np.ones((3, 3))), SOME_POINTS, 10), atol=1e-12
     )
 
 
-def test_batches_of_wave_vectors_do_not_change_the_bands(crystal, monkeypatch):
+def test_bands_do_not_depend_on_batches(crystal, monkeypatch):
     expected = bands(crystal, ALL_POINTS[:20], 10)
     monkeypatch.setattr("surelabel.phc.solver._BATCH_ENTRIES", 3 * 81**2)
     np.testing.assert_allclose(bands(crystal, ALL_POINTS[:20], 10), expected, atol=1e-12)
@@ -146,7 +146,7 @@ def test_batches_of_wave_vectors_do_not_change_the_bands(crystal, monkeypatch):
 
 @settings(max_examples=8, deadline=None)
 @given(seed=seeds)
-def test_more_waves_raise_no_frequency(seed):
+def test_bands_fall_with_more_waves(seed):
     image = np.random.default_rng(seed).uniform(1, 20, (32, 32))
     fewer, more = (bands(image, SOME_POINTS, 10, cutoff) for cutoff in (4, 5))
     assert (more <= fewer + 1e-10).all()
@@ -154,7 +154,7 @@ def test_more_waves_raise_no_frequency(seed):
 
 @settings(max_examples=8, deadline=None)
 @given(seed=seeds)
-def test_raising_epsilon_anywhere_raises_no_frequency(seed):
+def test_bands_fall_with_larger_epsilon(seed):
     generator = np.random.default_rng(seed)
     image = generator.uniform(1, 20, (32, 32))
     raised = image + generator.uniform(0, 5, (32, 32)) * (generator.random((32, 32)) < 0.1)
@@ -164,7 +164,7 @@ def test_raising_epsilon_anywhere_raises_no_frequency(seed):
 # The staged search, and what it finds
 
 
-def test_the_staged_search_gives_the_gaps_of_the_whole_grid():
+def test_gaps_equal_those_of_the_whole_grid():
     # Draws 7 and 14 have a gap and go through all stages; the others stop early.
     for index in [0, 1, 2, 3, 7, 14]:
         image = draw(0, index).epsilon()
@@ -173,7 +173,7 @@ def test_the_staged_search_gives_the_gaps_of_the_whole_grid():
         np.testing.assert_allclose(gaps(image), whole, atol=1e-9)
 
 
-def test_the_search_stops_early_where_all_gaps_are_closed(monkeypatch):
+def test_gaps_stops_early_when_all_are_closed(monkeypatch):
     solved = []
     eigenvalues = np.linalg.eigvalsh
     monkeypatch.setattr(np.linalg, "eigvalsh", lambda matrices: solved.append(len(matrices)) or eigenvalues(matrices))
@@ -182,8 +182,8 @@ def test_the_search_stops_early_where_all_gaps_are_closed(monkeypatch):
 
 
 def test_gaps_are_as_frequent_as_in_the_recipe():
-    # 12.1 % of 3,200 draws had one. A right solver and generator fail this for one seed in a thousand. Few waves will
-    # do: they move a gap by less than a point, and hardly any across zero.
+    # 12.1 % of 3,200 draws had one. A correct solver and generator fail once in a thousand seeds.
+    # Few waves suffice: they move a gap by less than a point, and hardly any across zero.
     found = sum(gaps(draw(1, index).epsilon(), cutoff=3).any() for index in range(240))
     assert binomtest(int(found), 240, 0.121).pvalue > 1e-3
 
@@ -208,7 +208,7 @@ def test_gaps_are_as_frequent_as_in_the_recipe():
         (np.where(np.arange(1024).reshape(32, 32) == 99, 1.0, 1e-30), "too far apart"),
     ],
 )
-def test_epsilon_that_is_no_crystal_is_refused(epsilon, complaint):
+def test_bands_and_gaps_reject_wrong_epsilon(epsilon, complaint):
     with pytest.raises(UserError, match=complaint):
         gaps(epsilon)
     with pytest.raises(UserError, match=complaint):
@@ -223,15 +223,15 @@ def test_epsilon_that_is_no_crystal_is_refused(epsilon, complaint):
         ({"n_bands": 82}, "only 81 plane waves"),
         ({"cutoff": 0}, "cutoff = 0"),
         ({"k_points": [0.5, 0.0]}, r"\[n, 2\]"),
-        ({"k_points": [[0.5, np.nan]]}, "k_points holds 1 values"),
+        ({"k_points": [[0.5, np.nan]]}, "k_points has 1 values"),
         ({"k_points": [[0.5j, 0.0]]}, "complex128"),
     ],
 )
-def test_impossible_requests_are_refused(arguments, complaint):
+def test_bands_rejects_impossible_arguments(arguments, complaint):
     with pytest.raises(UserError, match=complaint):
         bands(**{"epsilon": np.ones((32, 32)), "k_points": [[0.5, 0.0]], "n_bands": 4} | arguments)
 
 
-def test_unknown_grid_is_refused():
+def test_gaps_rejects_an_unknown_grid():
     with pytest.raises(UserError, match="midpoint"):
         gaps(np.ones((32, 32)), "coarse")

@@ -28,14 +28,14 @@ def crystals():
     )
 
 
-def test_classes_are_closed_above():
+def test_classify_intervals_are_closed_above():
     largest = np.array([0.0, 1e-3, 5.0, 5.001, 12.0, 12.001, 20.0, 20.001, 80.0])
     table = np.zeros((9, 9))
     table[np.arange(9), np.arange(9)] = largest  # whichever of the nine gaps is the largest
     assert classify(table).tolist() == [0, 1, 1, 2, 2, 3, 3, 4, 4]
 
 
-def test_a_set_comes_back_as_it_was(crystals, tmp_path):
+def test_load_returns_what_was_saved(crystals, tmp_path):
     save(crystals, tmp_path / "set.npz")
     back = load(tmp_path / "set.npz")
     for field in fields(CrystalSet):
@@ -46,7 +46,7 @@ def test_a_set_comes_back_as_it_was(crystals, tmp_path):
     assert back.counts().tolist() == [1, 0, 0, 0, 2]
 
 
-def test_the_file_carries_no_time_of_writing(crystals, tmp_path):
+def test_save_writes_no_dates(crystals, tmp_path):
     save(crystals, tmp_path / "set.npz")
     with zipfile.ZipFile(tmp_path / "set.npz") as archive:
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
@@ -56,13 +56,13 @@ def test_the_file_carries_no_time_of_writing(crystals, tmp_path):
     ("spoil", "complaint"),
     [
         (lambda path: path.unlink(), "does not exist"),
-        (lambda path: path.write_bytes(path.read_bytes()[:500]), "not a readable crystal set"),
-        (lambda path: path.write_bytes(b""), "not a readable crystal set"),
-        (lambda path: np.savez(path, index=np.arange(3)), "not a readable crystal set"),
-        (lambda path: np.savez(path, index=np.array([print], dtype=object)), "not a readable crystal set"),
+        (lambda path: path.write_bytes(path.read_bytes()[:500]), "not a readable"),
+        (lambda path: path.write_bytes(b""), "not a readable"),
+        (lambda path: np.savez(path, index=np.arange(3)), "not a readable"),
+        (lambda path: np.savez(path, index=np.array([print], dtype=object)), "not a readable"),
     ],
 )
-def test_a_file_that_is_no_set_is_refused(crystals, tmp_path, spoil, complaint):
+def test_load_rejects_missing_and_damaged_files(crystals, tmp_path, spoil, complaint):
     path = tmp_path / "set.npz"
     save(crystals, path)
     spoil(path)
@@ -70,9 +70,9 @@ def test_a_file_that_is_no_set_is_refused(crystals, tmp_path, spoil, complaint):
         load(path)
 
 
-def test_another_recipe_and_unequal_lengths_are_refused(crystals, tmp_path):
+def test_load_rejects_other_versions_and_unequal_lengths(crystals, tmp_path):
     save(replace(crystals, recipe_version=np.array(99)), tmp_path / "new.npz")
-    with pytest.raises(UserError, match="recipe 99"):
+    with pytest.raises(UserError, match="recipe version 99"):
         load(tmp_path / "new.npz")
     save(replace(crystals, label=np.array([0])), tmp_path / "short.npz")
     with pytest.raises(UserError, match="different lengths"):

@@ -1,1 +1,1 @@
-"""Data: sources, splits, views."""
+"""Reading data, choosing labels, and making batches of augmented views."""

@@ -1,5 +1,7 @@
-"""What is handed from part to part. Shape letters: B labelled batch, U = µB unlabelled batch, N samples, K classes,
-D features, M weight samples, and C, H, W of an image: other samples have other axes in their place.
+"""The task and the batches that loaders hand to methods.
+
+Letters of shapes: B labelled batch, U = µB unlabelled batch, N samples, K classes, D features,
+M weight samples; C, H, W for an image, which other samples replace by axes of their own.
 """
 
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from surelabel.utils.rng import generator
 
 @dataclass(frozen=True)
 class Task:
-    """What a network has to know of the data: its samples' shape, its classes, and how to normalise a channel."""
+    """What a network needs to know about the data; offset and scale normalise each channel."""
 
     shape: tuple[int, ...]
     classes: tuple[str, ...]
@@ -24,23 +26,23 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """Which step of which run this is, and so its random numbers."""
+    """The step of a run, which determines its random numbers."""
 
     seed: int = 0
     step: int = 0
     world: World = ALONE
 
     def draws(self, purpose: str) -> np.random.Generator:
-        """Random numbers for this purpose in this step."""
+        """A random generator for this purpose in this step."""
         return generator(self.seed, purpose, self.step)
 
 
 @dataclass(frozen=True)
 class Batch(Step):
-    """One step's images, already turned into views. Without an unlabelled pool, `weak` and `strong` are None.
+    """The augmented images of one step. Without an unlabelled pool, `weak` and `strong` are None.
 
-    `hidden` holds the true classes of the unlabelled images, -1 where unknown. It serves the purity figure alone:
-    no loss may read it.
+    `hidden` holds the true classes of the unlabelled images, -1 if unknown. It is for the purity
+    metric only: no loss may read it.
     """
 
     labelled: Tensor  # [B, C, H, W]
@@ -61,16 +63,16 @@ class Batch(Step):
 
 @dataclass(frozen=True)
 class Crops(Step):
-    """One step's images for PAWS: views of a labelled support set of S images, and large and small views of U others.
+    """One PAWS step: views of S labelled support images, and large and small views of U others.
 
-    Views follow one another: first all images' first view, then all images' second.
+    The first views of all images come first, then all second views, and so on.
     """
 
     support: Tensor  # [V S, C, H, W]
     labels: Tensor  # [V S]
     large: Tensor  # [2 U, C, H, W]
     small: Tensor | None  # [n U, C, h, w]
-    hidden: Tensor  # [U], for the purity figure alone
+    hidden: Tensor  # [U], for the purity metric only
     support_images: int  # S
 
     @property

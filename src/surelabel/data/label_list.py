@@ -1,4 +1,4 @@
-"""A list of the files whose labels are used, as published splits of ImageNet come: a name a line."""
+"""A text file that lists the labelled files, one per line, as published ImageNet splits do."""
 
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
@@ -12,10 +12,10 @@ SHOWN = 5
 
 
 def read_listed(path: Path, names: Iterable[str], labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The samples that a list names, sorted. `names` are all samples' files, relative to their folder, in order.
+    """The sorted indices of the listed samples; `names` are the paths of all samples.
 
-    A line is a file relative to the folder (or to its `train`), or its name alone; of a name alone, the suffix is
-    passed over: shards may hold as .jpg what a list calls .JPEG.
+    A line is a path relative to the folder (or to its `train`), or a bare file name. The suffix of
+    a bare name is ignored, since shards may store as .jpg what a list calls .JPEG.
     """
     lines = _lines(path)
     found: dict[str, int] = {}
@@ -23,9 +23,7 @@ def read_listed(path: Path, names: Iterable[str], labels: NDArray[np.int64]) -> 
         for key in {name, name.removeprefix("train/"), _key(name)}:
             if key in lines:
                 if key in found:
-                    raise UserError(
-                        f"{path}, line {lines[key]}: {key} is the name of several files; write their folders"
-                    )
+                    raise UserError(f"{path}, line {lines[key]}: several files are named {key}: add the folder")
                 found[key] = sample
     missing = [f"{key} (line {line})" for key, line in lines.items() if key not in found]
     if missing:
@@ -34,23 +32,23 @@ def read_listed(path: Path, names: Iterable[str], labels: NDArray[np.int64]) -> 
     chosen = np.unique(np.fromiter(found.values(), dtype=np.int64, count=len(found)))
     if (labels[chosen] < 0).any():
         key = next(key for key, sample in found.items() if labels[sample] < 0)
-        raise UserError(f"{path}, line {lines[key]}: the class of {key} is not known")
+        raise UserError(f"{path}, line {lines[key]}: {key} has no label: label it, or remove the line")
     return chosen
 
 
 def _lines(path: Path) -> dict[str, int]:
-    """What is listed, and where."""
+    """The line number of each listed file."""
     try:
         written = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read as a text in UTF-8: {error}") from error
+        raise UserError(f"{path} cannot be read as UTF-8 text: {error}") from error
     lines: dict[str, int] = {}
     for number, line in enumerate(written, 1):
         if name := line.strip():
             file = str(PurePosixPath(name))
             lines.setdefault(file if "/" in file else _key(file), number)
     if not lines:
-        raise UserError(f"{path} is empty: it should name a file a line")
+        raise UserError(f"{path} is empty: list one file per line")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Labels as given, by number or by name, turned into class numbers that can be trusted."""
+"""Check labels given as numbers or names, and turn them into class numbers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,18 +8,18 @@ from numpy.typing import ArrayLike, NDArray
 from surelabel.data.source import UNLABELLED
 from surelabel.utils.errors import UserError
 
-# More is a mistake (an identifier taken for a class), and a name for each would fill the memory.
+# More classes are a mistake (an id taken for a class), and their names would fill the memory.
 MOST_UNNAMED_CLASSES = 65_536
-PART = 2**16
+CHUNK = 2**16
 
 
 def number_labels(
     labels: ArrayLike | None, classes: Sequence[str] | None, samples: int
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The class number of each sample [N], `UNLABELLED` where there is none, and the names of the classes.
+    """The class number of each sample [N], `UNLABELLED` if it has none, and the class names.
 
-    Labels are whole numbers from 0, or names; -1 means unlabelled in both. Without `classes`, numbers are named "0",
-    "1", ... up to the largest, and names are numbered in sorted order.
+    Labels are integers from 0, or names; -1 means unlabelled in both. Without `classes`, integers
+    are named "0", "1", ... up to the largest, and names are numbered in sorted order.
     """
     names = None if classes is None else _checked_names(classes)
     if labels is None:
@@ -38,12 +38,12 @@ def number_labels(
 def _checked_names(classes: Sequence[str]) -> tuple[str, ...]:
     names = tuple(str(name) for name in classes)
     if len(set(names)) < len(names) or "" in names:
-        raise UserError(f"class names must differ from one another and not be empty, but are {', '.join(names)}")
+        raise UserError(f"class names must be unique and not empty, but are {', '.join(names)}")
     return names
 
 
 def _texts(given: NDArray[np.object_]) -> NDArray[np.str_]:
-    """Names held as Python objects, as pandas gives them."""
+    """Names from an array of Python objects, such as pandas gives."""
     for index, label in enumerate(given):
         if not isinstance(label, str | int | np.integer):
             raise UserError(f"the label of sample {index} is {label!r}: give a class name, or -1 for unlabelled")
@@ -54,10 +54,10 @@ def _from_numbers(
     given: NDArray[np.generic], names: tuple[str, ...] | None
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     if given.dtype.kind not in "iubf":
-        raise UserError(f"labels must be whole numbers or names, not of type {given.dtype}")
+        raise UserError(f"labels must be integers or names, not {given.dtype}")
     if names is None:
         largest = -1
-        for first, values in _parts(given):
+        for first, values in _chunks(given):
             too_large = values >= MOST_UNNAMED_CLASSES
             _refuse(given, too_large, "too large for a class number: number the classes from 0", first)
             largest = max(largest, int(values.max()))
@@ -65,20 +65,20 @@ def _from_numbers(
     allowed = (
         f"outside 0 to {len(names) - 1} (and {UNLABELLED} for unlabelled)" if names else "but no classes are given"
     )
-    for first, values in _parts(given):
+    for first, values in _chunks(given):
         _refuse(given, (values < UNLABELLED) | (values >= len(names)), allowed, first)
-    # What nobody can change, such as a mapped file, need not be copied.
+    # A read-only array, such as a mapped file, need not be copied.
     return given.astype(np.int64, copy=bool(given.flags.writeable)), names
 
 
-def _parts(given: NDArray[np.generic]) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """The labels part by part, as a mapped file may be larger than the memory, each with the number of its first.
+def _chunks(given: NDArray[np.generic]) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """Chunks of the labels, each with the index of its first: a mapped file may not fit in memory.
 
     As floats, since a cast to int64 would turn an unsigned 2**64 - 1 into -1.
     """
-    for first in range(0, len(given), PART):
-        values = given[first : first + PART].astype(np.float64)
-        _refuse(given, ~np.isfinite(values) | (values != np.floor(values)), "which is no whole number", first)
+    for first in range(0, len(given), CHUNK):
+        values = given[first : first + CHUNK].astype(np.float64)
+        _refuse(given, ~np.isfinite(values) | (values != np.floor(values)), "which is not an integer", first)
         yield first, values
 
 
@@ -96,7 +96,7 @@ def _from_names(given: NDArray[np.generic], names: tuple[str, ...] | None) -> tu
 
 
 def _refuse(given: NDArray[np.generic], wrong: NDArray[np.bool_], why: str, first: int = 0) -> None:
-    """Raise where one of the labels from number `first` on is wrong."""
+    """Raise if a label is wrong; `wrong` covers the labels from index `first` on."""
     if wrong.any():
         index = first + int(np.argmax(wrong))
         raise UserError(f"the label of sample {index} is {given[index].item()!r}, {why}")

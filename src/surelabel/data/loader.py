@@ -1,4 +1,4 @@
-"""Batches of views: a function of the run's seed and the step, of nothing else."""
+"""Batches of augmented views, a function of the seed and the step only."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ from surelabel.utils.rng import sample_order, uniforms
 
 @dataclass(frozen=True)
 class Loader:
-    """Draws the labelled and unlabelled images of a step and makes views of them, on the training device if it can.
+    """Draws the labelled and unlabelled images of a step, and augments them.
 
-    The pool is every image of `source`, the labelled ones included. Without `weak` and `strong` views a batch has no
-    unlabelled part.
+    The pool is every image of `source`, including the labelled ones. Without `weak_view` and
+    `strong_view`, batches have no unlabelled images.
     """
 
     source: Source
@@ -36,7 +36,7 @@ class Loader:
     world: World = ALONE
 
     def __call__(self, step: int) -> Batch:
-        """The batch of this step."""
+        """The batch of this step, on this rank."""
         here = Step(seed=self.seed, step=step, world=self.world)
         drawn = self._indices(step)
         images = [fetch(self.source, index, self.device) for index in drawn]
@@ -55,7 +55,7 @@ class Loader:
         )
 
     def _indices(self, step: int) -> list[NDArray[np.int64]]:
-        """This process's labelled samples of a step and, where there are views for them, its unlabelled ones."""
+        """The labelled and, if there are views for them, unlabelled samples of this rank."""
         order = sample_order(self.seed, "labelled order", step, self.batch, len(self.labelled))
         labelled = self.labelled[order[self.world.rows(self.batch)]]
         if self.weak_view is None or self.strong_view is None:
@@ -77,14 +77,15 @@ def prefetch_step(source: Source, indices: Callable[[int], Iterable[NDArray[np.i
 
 
 def fetch(source: Source, index: NDArray[np.int64], device: torch.device) -> Tensor:
-    """These images where views are made for this device."""
+    """These images, on the device that augments for this training device."""
     return torch.from_numpy(source.samples(index)).to(augmentation_device(device))
 
 
 def augment(images: Tensor, view: View, purpose: str, here: Step, times: int = 1) -> Tensor:
-    """The images as this view shows them in this step, each so many times: all once, then all again.
+    """`times` augmented views of each image: all first views, then all second views.
 
-    The images are this process's; a draw belongs to a row of the global batch.
+    `images` are those of this rank. Random numbers belong to rows of the global batch, so that
+    they do not depend on the world size.
     """
     rows = len(images) * here.world.size
     draws = uniforms(here.seed, purpose, here.step, times * rows, view.draws).reshape(times, rows, view.draws)

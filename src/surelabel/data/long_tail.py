@@ -1,4 +1,4 @@
-"""Long-tailed versions of a balanced data set: some classes are frequent, others rare. The test set stays balanced."""
+"""Long-tailed versions of balanced data sets. The test set stays balanced."""
 
 from collections.abc import Iterable
 from typing import TypedDict
@@ -10,13 +10,13 @@ from surelabel.data.source import DataSet, Subset
 from surelabel.utils.errors import UserError
 from surelabel.utils.rng import generator
 
-# A class with more training samples than MANY is frequent, one with fewer than FEW is rare.
+# A class is "many" with more training samples than MANY, "few" with fewer than FEW.
 MANY, FEW = 100, 10
 GROUPS = ("many", "medium", "few")
 
 
 class GroupFigures(TypedDict):
-    """A group of classes: how many, their test samples, and the share of these classified rightly."""
+    """A group of classes: the number of classes and of test samples, and the accuracy on these."""
 
     classes: int
     count: int
@@ -24,18 +24,18 @@ class GroupFigures(TypedDict):
 
 
 def class_sizes(largest: int, alpha: float, classes: int) -> list[int]:
-    """⌊largest · α^(-i / (K - 1))⌋ for class i of K: the first class is α times as large as the last."""
+    """⌊largest · α^(-i / (K - 1))⌋ for class i of K: the first is α times as large as the last."""
     return [int(largest * alpha ** (-number / (classes - 1))) for number in range(classes)]
 
 
 def long_tailed(data: DataSet, alpha: int) -> DataSet:
-    """The data set with class i of its training part cut to `class_sizes`, by a draw that is the same in every run."""
+    """The data set with its training classes cut to `class_sizes`, the same in every run."""
     labels = data.train.labels
     present = np.bincount(labels, minlength=len(data.classes))
     sizes = class_sizes(int(present.max()), alpha, len(data.classes))
     if (present < sizes).any():
         name = data.classes[int(np.argmax(present < sizes))]
-        raise UserError(f"{data.name} cannot be made long-tailed: class {name} has too few images. Is a file missing?")
+        raise UserError(f"{data.name} cannot be made long-tailed: class {name} has too few images; is a file missing?")
     random = generator(0, "long tail")
     kept = [random.permutation(np.flatnonzero(labels == number))[:size] for number, size in enumerate(sizes)]
     part = Subset(data.train, np.sort(np.concatenate(kept)))
@@ -43,17 +43,17 @@ def long_tailed(data: DataSet, alpha: int) -> DataSet:
 
 
 def group_names(counts: Iterable[int]) -> list[str]:
-    """For each class, by its number of training samples: many (above 100), medium, or few (below 10)."""
+    """The group of each class by its training samples: many (> 100), medium, or few (< 10)."""
     return ["many" if count > MANY else "few" if count < FEW else "medium" for count in counts]
 
 
 def by_group(
     pool: NDArray[np.int64], classes: int, right: NDArray[np.bool_], labels: NDArray[np.int64]
 ) -> dict[str, GroupFigures]:
-    """The accuracy on frequent, middling and rare classes; none where all classes are of one group.
+    """The accuracy on classes with many, medium and few samples; empty if all are in one group.
 
-    pool [n]: the classes of the training samples, all known; right [N]: which test samples were classified rightly;
-    labels [N]: their classes.
+    pool [n]: the true classes of the training samples; right [N]: which test samples were
+    classified correctly; labels [N]: their true classes.
     """
     named = np.array(group_names(np.bincount(pool, minlength=classes))) if (pool >= 0).all() else np.array([])
     groups = [name for name in GROUPS if (named == name).any()]

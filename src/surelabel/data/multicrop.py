@@ -1,4 +1,4 @@
-"""Batches for PAWS: a class-balanced labelled support set, and large and small views of unlabelled images."""
+"""Batches for PAWS: a class-balanced support set, and large and small unlabelled views."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,9 +17,9 @@ from surelabel.utils.rng import generator, sample_order
 
 @dataclass(frozen=True)
 class MultiCropLoader:
-    """Draws the images of a step and makes views of them, on the training device if it can.
+    """Draws the images of a step, and augments them.
 
-    The pool is every image of `source`, the labelled ones included.
+    The pool is every image of `source`, including the labelled ones.
     """
 
     source: Source
@@ -31,13 +31,13 @@ class MultiCropLoader:
     support_view: View
     large_view: View
     small_view: View
-    classes: int | None = None  # in the support of a step; None: all
+    classes: int | None = None  # per support set; None: all
     support_views: int = 2
     small_crops: int = 6
     world: World = ALONE
 
     def __call__(self, step: int) -> Crops:
-        """The batch of this step."""
+        """The batch of this step, on this rank."""
         here = Step(seed=self.seed, step=step, world=self.world)
         index, pool = self._indices(step)
         support, images = (fetch(self.source, drawn, self.device) for drawn in (index, pool))
@@ -56,13 +56,13 @@ class MultiCropLoader:
         )
 
     def _indices(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """This process's part of a step's support and of its unlabelled samples."""
+        """The support and the unlabelled samples of a step on this rank."""
         support = self._support(step)
         pool = pool_order(self.source, self.seed, step, self.batch)
         return support[self.world.rows(len(support))], pool[self.world.rows(self.batch)]
 
     def _support(self, step: int) -> NDArray[np.int64]:
-        """As many labelled images of each class: in turn, or, where a class has too few labels, with replacement."""
+        """`per_class` labelled images of each drawn class, with replacement if it has fewer."""
         order = generator(self.seed, "support classes", step).permutation(len(self._members))
         chosen = np.sort(order[: self._support_classes])
         return np.concatenate([self._of_class(int(number), step) for number in chosen])
@@ -75,7 +75,7 @@ class MultiCropLoader:
 
     @property
     def support(self) -> int:
-        """How many labelled images a step has, over all processes."""
+        """The number of labelled images of a step, over all ranks."""
         return self._support_classes * self.per_class
 
     @property
@@ -84,6 +84,6 @@ class MultiCropLoader:
 
     @cached_property
     def _members(self) -> list[NDArray[np.int64]]:
-        """The labelled samples of each class that has any."""
+        """The labelled samples of each class, leaving out classes without any."""
         labels = self.source.labels[self.labelled]
         return [self.labelled[labels == number] for number in np.unique(labels)]

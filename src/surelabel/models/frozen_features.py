@@ -3,23 +3,20 @@
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from hashlib import blake2b
-from pathlib import Path
 
 import numpy as np
 import torch
-from filelock import FileLock
 from numpy.typing import NDArray
 
-from surelabel.data.images.cache import writable_cache
 from surelabel.data.images.map_files import Progress
 from surelabel.data.source import DataSet, Derived, Source, image_shape
 from surelabel.data.statistics import channel_statistics
 from surelabel.models.backbones.pretrained import FEATURES, NAME, OFFSET, SCALE, EfficientNetLite0
+from surelabel.utils.cache import content_key, fetch, locked, store, writable_cache
 from surelabel.utils.errors import UserError
-from surelabel.utils.files import atomic_write
 
 BATCH = 32
+VERSION = 1  # of how features are computed
 
 
 class FeatureSource(Derived):
@@ -39,19 +36,19 @@ def encoded(source: Source, progress: Progress | None = None) -> FeatureSource:
     image_shape(source.shape)
     if source.samples(np.arange(1)).dtype != np.uint8:
         raise UserError(f"{NAME} knows pictures with values from 0 to 255: these hold other numbers")
-    held = blake2b(digest_size=12)
-    for index in _batches(len(source)):
-        held.update(source.samples(index).tobytes())
     place = writable_cache()
-    name = f"features-{NAME}-{held.hexdigest()}"
     if place is None:
         return FeatureSource(source, _compute(source, progress))
-    with FileLock(place / f"{name}.lock"):  # workers that begin together with the same pictures wait for the first
-        stored = _read(place, name, len(source))
-        if stored is None:
-            stored = _compute(source, progress)
-            _keep(stored, place, name)
-    return FeatureSource(source, stored)
+    key = content_key(source.samples(index).tobytes() for index in _batches(len(source)))
+    path = place / f"features-{NAME}-{key}.rows"
+    with locked(path):  # workers that begin together with the same pictures wait for the first
+        stored = fetch(path, np.float32, version=VERSION)
+        if stored is not None:
+            return FeatureSource(source, stored.array)
+        features = _compute(source, progress)
+        with suppress(UserError):  # without room, they are computed again the next time
+            store(path, features, version=VERSION)
+        return FeatureSource(source, features)
 
 
 def with_features(data: DataSet, progress: Progress | None = None) -> DataSet:
@@ -76,30 +73,3 @@ def _compute(source: Source, progress: Progress | None) -> NDArray[np.float32]:
 def _batches(count: int) -> Iterator[NDArray[np.int64]]:
     for start in range(0, count, BATCH):
         yield np.arange(start, min(start + BATCH, count))
-
-
-def _read(place: Path, name: str, count: int) -> NDArray[np.float32] | None:
-    """What is stored under this name; None where there is nothing, or nothing sound. A file's name ends in its hash."""
-    for path in place.glob(f"{name}-*.npy"):
-        try:
-            stored: NDArray[np.float32] = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError):
-            continue
-        if stored.shape == (count, FEATURES) and path.stem == f"{name}-{_hash(stored)}":
-            return stored
-    return None
-
-
-def _keep(features: NDArray[np.float32], place: Path, name: str) -> None:
-    for damaged in place.glob(f"{name}-*.npy"):
-        damaged.unlink(missing_ok=True)
-    # Without room, they are computed again the next time.
-    with suppress(UserError), atomic_write(place / f"{name}-{_hash(features)}.npy", "wb") as file:
-        np.save(file, features, allow_pickle=False)
-
-
-def _hash(features: NDArray[np.float32]) -> str:
-    held = blake2b(digest_size=8)
-    for index in _batches(len(features)):  # mapped rows, which need not fit in memory
-        held.update(features[index].tobytes())
-    return held.hexdigest()

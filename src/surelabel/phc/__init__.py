@@ -1,4 +1,4 @@
-"""Photonic crystals: random cells, their TM bands and complete gaps, and the file they are kept in.
+"""Photonic crystals: random unit cells, their TM bands and complete gaps, and their file format.
 
 from surelabel.phc import bands, gaps
 gaps(epsilon)                            # nine gaps of a square cell [N, N], percent of mid-gap

@@ -1,4 +1,4 @@
-"""An audit of a crystal set by MPB, the solver of the original data: same crystals, nothing else in common."""
+"""Check a crystal set with MPB, the solver of the original data."""
 
 import os
 import subprocess
@@ -23,26 +23,26 @@ _SCRIPT = Path(__file__).with_name("audit_mpb.py")
 
 @dataclass(frozen=True)
 class Difference:
-    """One crystal, as stored in the set and as MPB sees it."""
+    """One crystal, as stored in the set and as solved by MPB."""
 
-    index: int  # the number of the draw
+    index: int  # number of the draw
     label: int
     mpb_label: int
-    gap: float  # the largest of the nine, percent
+    gap: float  # largest of the nine, percent
     mpb_gap: float
-    epsilon: float  # the largest difference of a pixel
-    frequency: float  # the mean relative difference over bands and wave vectors
+    epsilon: float  # largest difference of a pixel
+    frequency: float  # mean relative difference over bands and wave vectors
 
 
 def audit(
     samples: int = 30, seed: int = 0, path: Path = EMBEDDED, progress: Callable[[int, int], None] | None = None
 ) -> list[Difference]:
-    """Solve `samples` crystals, equally many of each class and drawn by `seed`, again with MPB (about 5 s each).
+    """Solve `samples` random crystals, balanced over classes, with MPB (about 5 s each).
 
-    `progress` is called with (crystals done, crystals in all).
+    `progress` is called with (crystals done, crystals in total).
     """
     if samples < 1:
-        raise UserError(f"samples = {samples}: ask for at least 1")
+        raise UserError(f"samples = {samples}: give at least 1")
     crystals = load(path)
     _require_mpb()
     rows = choose(crystals, samples, seed)
@@ -57,7 +57,7 @@ def audit(
 
 
 def choose(crystals: CrystalSet, samples: int, seed: int) -> NDArray[np.int64]:
-    """Rows of the set, taken from the classes in turn, each class in an order drawn by the seed."""
+    """Random rows of the set, sorted, equally many of each class."""
     order = generator(seed, "phc-audit").permutation(len(crystals.label))
     turn = np.empty(len(order), dtype=np.int64)
     for number in range(len(CLASSES)):
@@ -73,9 +73,9 @@ def compare(
     epsilon: NDArray[np.float64],
     frequencies: NDArray[np.float64],
 ) -> Difference:
-    """Row of the set against MPB's image [32, 32] and frequencies [points, 10]."""
-    own_image = crystals.epsilon(np.array([row]))[0]
-    own = bands(own_image, points, frequencies.shape[1])
+    """Compare a row of the set with MPB's image [32, 32] and frequencies [points, 10]."""
+    image = crystals.epsilon(np.array([row]))[0]
+    ours = bands(image, points, frequencies.shape[1])
     mpb_gaps = widths(frequencies.max(axis=0), frequencies.min(axis=0))
     return Difference(
         index=int(crystals.index[row]),
@@ -83,8 +83,8 @@ def compare(
         mpb_label=int(classify(mpb_gaps)),
         gap=float(crystals.gaps[row].max()),
         mpb_gap=float(mpb_gaps.max()),
-        epsilon=float(np.abs(own_image - epsilon).max()),
-        frequency=float((np.abs(own - frequencies)[:, 1:] / frequencies[:, 1:]).mean()),
+        epsilon=float(np.abs(image - epsilon).max()),
+        frequency=float((np.abs(ours - frequencies)[:, 1:] / frequencies[:, 1:]).mean()),
     )
 
 
@@ -99,7 +99,7 @@ def _require_mpb() -> None:
 
 
 def _solve_with_mpb(crystal: Crystal, points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """MPB's image of the crystal [32, 32] and its frequencies at these wave vectors [points, 10]."""
+    """MPB's image of the crystal [32, 32] and its frequencies at these points [points, 10]."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "crystal.npz"), Path(folder, "bands.npz")
         np.savez(

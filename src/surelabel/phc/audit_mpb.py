@@ -1,8 +1,8 @@
-"""Solves one crystal with MPB; run by the system's own python, where MPB's packages live, not by surelabel's.
+"""Solve one crystal with MPB. Run by the system's Python, which has MPB, not by surelabel's.
 
     python3 audit_mpb.py INPUT.npz OUTPUT.npz
 
-It shares no code with surelabel's geometry or solver: the point of an audit is to be independent.
+To be independent, it shares no code with surelabel's geometry or solver.
 """
 
 import sys

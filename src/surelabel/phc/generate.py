@@ -1,8 +1,8 @@
-"""Making a set of crystals: draw, solve, keep until the quotas are full. Resumable; the same for any number of workers.
+"""Generate a set of crystals: draw and solve until there are enough with and without a gap.
 
-Crystal number i is a function of (seed, i) alone. The set is the first so many without a gap and the first so many with
-one, in the order of i, so nothing depends on which worker was quick. Finished chunks of gaps are kept in a folder
-beside the output, which a later call with the same settings takes up.
+Crystal i is a function of (seed, i) only. The set consists of the first crystals without a gap and
+the first with one, in the order of i, so the result does not depend on the number of workers.
+Finished chunks of gaps are stored in a folder beside the output, from which a later call resumes.
 """
 
 import json
@@ -42,7 +42,7 @@ Progress = Callable[[int, int, int], None]
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides crystal number i and its gaps."""
+    """The settings that determine crystal i and its gaps."""
 
     seed: int
     min_delta_eps: float
@@ -60,10 +60,10 @@ def generate(
     grid: Grid = "midpoint",
     progress: Progress | None = None,
 ) -> CrystalSet:
-    """Make a set of `samples` crystals and write it to `out`.
+    """Generate a set of `samples` crystals and write it to `out`.
 
-    5000 of 11376 are without a gap and 300 of 11376 in each class are test samples, or the same shares of fewer.
-    `progress` is called with (draws so far, kept so far, draws expected in all).
+    Of 11376, 5000 have no gap, and 300 of each class are test samples; proportionally for fewer.
+    `progress` is called with (draws so far, kept so far, draws expected in total).
     """
     out = Path(out)
     recipe = Recipe(seed, float(min_delta_eps), grid)
@@ -95,11 +95,11 @@ def _check(out: Path, samples: int, recipe: Recipe, workers: int | None) -> None
     if out.exists():
         raise UserError(f"{out} exists: choose another name or remove it")
     if samples < 2 * len(CLASSES):
-        raise UserError(f"samples = {samples}: ask for at least {2 * len(CLASSES)}")
+        raise UserError(f"samples = {samples}: give at least {2 * len(CLASSES)}")
     if recipe.seed < 0:
-        raise UserError(f"seed = {recipe.seed}: give a whole number that is not negative")
+        raise UserError(f"seed = {recipe.seed}: give 0 or more")
     if workers is not None and workers < 1:
-        raise UserError(f"workers = {workers}: give at least 1, or leave it out to use every core")
+        raise UserError(f"workers = {workers}: give at least 1, or omit it to use every core")
     widest = EPSILON_RANGE[1] - EPSILON_RANGE[0]
     if not 0 <= recipe.min_delta_eps < widest:
         raise UserError(f"min_delta_eps = {recipe.min_delta_eps:g}: give a difference from 0 to below {widest:g}")
@@ -108,7 +108,7 @@ def _check(out: Path, samples: int, recipe: Recipe, workers: int | None) -> None
 
 
 def _open_parts(parts: Path, recipe: Recipe) -> None:
-    """Make the folder of finished chunks, or take up one that was made with the same settings."""
+    """Create the folder of finished chunks, or check that an existing one has these settings."""
     settings = parts / "settings.json"
     if settings.exists():
         try:
@@ -118,7 +118,7 @@ def _open_parts(parts: Path, recipe: Recipe) -> None:
         if earlier != asdict(recipe):
             raise UserError(
                 f"{parts} holds an unfinished run with other settings: {earlier} instead of {asdict(recipe)}. "
-                "Ask for those to finish it, or remove the folder"
+                "Use those settings to finish it, or remove the folder"
             )
         return
     with atomic_write(settings) as file:
@@ -126,7 +126,7 @@ def _open_parts(parts: Path, recipe: Recipe) -> None:
 
 
 def _chunks(parts: Path, recipe: Recipe, workers: int) -> Generator[NDArray[np.float64]]:
-    """The gaps of draws 0-63, 64-127, ... [64, 9], without end: from the folder where finished, else solved now."""
+    """The gaps [64, 9] of draws 0-63, 64-127, ... without end, from the folder or solved now."""
     with _single_threaded_blas():
         pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin_worker)
         running: deque[tuple[Path, NDArray[np.float64] | Future[NDArray[np.float64]]]] = deque()
@@ -136,13 +136,13 @@ def _chunks(parts: Path, recipe: Recipe, workers: int) -> Generator[NDArray[np.f
                 finished = _read_part(part)
                 draws = range(number * _CHUNK, (number + 1) * _CHUNK)
                 running.append((part, pool.submit(_solve, recipe, draws) if finished is None else finished))
-                # Two chunks ahead for each worker keep all of them busy while the oldest is waited for.
+                # Two chunks per worker keep all of them busy while we wait for the oldest.
                 if len(running) > 2 * workers:
                     yield _result(*running.popleft())
         except BrokenProcessPool as error:
             raise UserError(
-                f"a worker was killed, perhaps for lack of memory. What is finished is kept in {parts}: "
-                "run the same command again, with fewer workers"
+                f"a worker was killed, perhaps for lack of memory. Finished chunks are in {parts}: "
+                "run the same command again with fewer workers"
             ) from error
         finally:
             pool.shutdown(cancel_futures=True)
@@ -173,7 +173,7 @@ def _solve(recipe: Recipe, draws: range) -> NDArray[np.float64]:
 
 
 def _begin_worker() -> None:
-    """Leave Ctrl-C to the parent, and end when the parent is killed instead of waiting for work for ever."""
+    """Leave Ctrl-C to the parent, and exit when the parent is killed."""
 
     def end_with_parent() -> None:
         parent = parent_process()
@@ -187,7 +187,7 @@ def _begin_worker() -> None:
 
 @contextmanager
 def _single_threaded_blas() -> Iterator[None]:
-    """Processes started inside use one BLAS thread: small matrices gain nothing from more, and results depend on it."""
+    """Start processes with one BLAS thread: results depend on it, and more would not be faster."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
     earlier = {name: os.environ.get(name) for name in names}
     os.environ.update(dict.fromkeys(names, "1"))
@@ -202,7 +202,7 @@ def _single_threaded_blas() -> Iterator[None]:
 
 
 def _assemble(found: NDArray[np.float64], quota: NDArray[np.int64], recipe: Recipe) -> CrystalSet:
-    """The set made of the first quota[0] draws without a gap and the first quota[1] with one; found is [draws, 9]."""
+    """The first quota[0] draws without a gap and the first quota[1] with one; found [draws, 9]."""
     has_gap = classify(found) > 0
     kept = [np.flatnonzero(has_gap == bool(kind))[: quota[kind]] for kind in (0, 1)]
     index = np.sort(np.concatenate(kept))
@@ -226,7 +226,7 @@ def _assemble(found: NDArray[np.float64], quota: NDArray[np.int64], recipe: Reci
 
 
 def _test_split(label: NDArray[np.int64], seed: int) -> NDArray[np.bool_]:
-    """Equally many test samples of each class, at random; a class too small for that keeps one for training."""
+    """Random test samples, equally many per class; a small class keeps one for training."""
     per_class = round(len(label) * _FULL_TEST_PER_CLASS / FULL_SIZE)
     test = np.zeros(len(label), dtype=np.bool_)
     for number in range(len(CLASSES)):

@@ -1,4 +1,4 @@
-"""Pictures of a crystal set: examples of each class, one crystal's bands and density of states, the classes' sizes."""
+"""Plots of a crystal set: examples, class sizes, and bands and density of states of a crystal."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 _COLOURS = ("#9aa5b1", "#7fb7d6", "#3d8fc4", "#1f5f99", "#0b2f5b")
 _GAP_COLOUR = "#f4b942"
-# Without symmetry X differs from Y, and the diagonal to M from that to M' = (½, -½).
+# Without symmetry, X differs from Y, and M from M' = (½, -½).
 _CORNERS = {"Γ": (0.0, 0.0), "X": (0.5, 0.0), "Y": (0.0, 0.5), "M": (0.5, 0.5), "M'": (0.5, -0.5)}
 _PATH = ("M'", "Γ", "X", "M", "Γ", "Y", "M")
 
 
 def draw_pictures(out: Path, path: Path = EMBEDDED) -> list[Path]:
-    """Draw four pictures of a crystal set, by default the embedded one, into a folder; the files that were written."""
+    """Plot a crystal set, by default the embedded one, into four files of a folder."""
     with optional_import("figures", "a picture"):
         from matplotlib.figure import Figure
     crystals = load(path)
@@ -82,11 +82,11 @@ def _draw_bands(figure: "Figure", image: NDArray[np.float64]) -> None:
 
 def _draw_density(figure: "Figure", image: NDArray[np.float64]) -> None:
     axes = figure.subplots()
-    side = 2 * SIDE  # even: no row lies on k_y = 0, which the half above it would count twice
+    side = 2 * SIDE  # even, since a row on k_y = 0 would count twice
     axis = (np.arange(side) + 0.5) / side - 0.5
     half = np.stack(np.meshgrid(axis, axis[side // 2 :], indexing="ij"), axis=-1).reshape(-1, 2)
     frequencies = bands(image, half, GAP_BANDS)
-    # Above the bottom of the last band, bands that were not solved for would be missing.
+    # Above the bottom of the last band, higher bands would be missing.
     bins = np.linspace(0, frequencies[:, -1].min(), 121)
     density, _ = np.histogram(frequencies, bins)
     axes.stairs(density / len(half) / np.diff(bins), bins, fill=True, color=_COLOURS[2])
@@ -119,7 +119,7 @@ def _show(axes: "Axes", image: NDArray[np.float64], cells: int = 1) -> "AxesImag
 
 
 def _mark_gaps(axes: "Axes", image: NDArray[np.float64], vertical: bool) -> None:
-    """Shade the gaps that are complete over the whole zone and wide enough to see, with their width in percent."""
+    """Shade the complete gaps over 1 %, labelled with their width in percent."""
     frequencies = bands(image, np.concatenate(stages()), GAP_BANDS)
     top, bottom = frequencies.max(axis=0), frequencies.min(axis=0)
     percent = widths(top, bottom)

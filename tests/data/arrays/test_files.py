@@ -14,7 +14,7 @@ LABELS = np.array([0, 1, 2, 0, 1, -1])
 ALL = np.arange(6)
 
 
-def test_npy_is_memory_mapped_and_its_labels_lie_beside_it(tmp_path):
+def test_load_npy_maps_images_and_finds_labels(tmp_path):
     np.save(tmp_path / "mine.npy", IMAGES)
     np.save(tmp_path / "mine.labels.npy", LABELS)
     data = load_npy(tmp_path / "mine.npy")
@@ -27,7 +27,7 @@ def test_npy_is_memory_mapped_and_its_labels_lie_beside_it(tmp_path):
     assert isinstance(held, np.memmap)
 
 
-def test_npy_without_labels_is_unlabelled(tmp_path):
+def test_load_npy_without_labels_is_unlabelled(tmp_path):
     np.save(tmp_path / "mine.npy", IMAGES)
     assert (load_npy(tmp_path / "mine.npy").train.labels == -1).all()
 
@@ -43,7 +43,7 @@ def test_npy_without_labels_is_unlabelled(tmp_path):
         ("X_train", "Y_train", "X_test", "Y_test"),
     ],
 )
-def test_npz_under_each_set_of_keys(tmp_path, keys):
+def test_load_npz_accepts_each_set_of_keys(tmp_path, keys):
     values = (IMAGES, LABELS, IMAGES[:2], np.array([2, 0]))
     np.savez_compressed(tmp_path / "mine.npz", **dict(zip(keys, values, strict=True)), classes=["a", "b", "c"])
     data = load_npz(tmp_path / "mine.npz")
@@ -54,7 +54,7 @@ def test_npz_under_each_set_of_keys(tmp_path, keys):
     assert data.classes == data.test.classes == ("a", "b", "c")
 
 
-def test_a_test_set_counts_its_classes_as_the_training_set_does(tmp_path):
+def test_load_npz_numbers_test_classes_as_training_classes(tmp_path):
     names = np.array(["x", "y", "z", "x", "y", "z"])
     np.savez(tmp_path / "mine.npz", x=IMAGES, y=names, x_test=IMAGES[:2], y_test=["z", "y"])
     np.testing.assert_array_equal(load_npz(tmp_path / "mine.npz").test.labels, [2, 1])
@@ -63,10 +63,10 @@ def test_a_test_set_counts_its_classes_as_the_training_set_does(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"pictures": IMAGES, "y": LABELS}, "one array must be named images or x or .*; it has pictures, y$"),
+        ({"pictures": IMAGES, "y": LABELS}, "name one array images or x or .*; the file has pictures, y$"),
         ({"X": IMAGES.reshape(6, -1), "y": LABELS}, r"A table of numbers is read from a \.csv or \.parquet file"),
-        ({"x": IMAGES, "X": IMAGES}, "more than once, as x and X"),
-        ({"x": IMAGES, "images": IMAGES}, "more than once, as images and x"),
+        ({"x": IMAGES, "X": IMAGES}, "several images, x and X"),
+        ({"x": IMAGES, "images": IMAGES}, "several images, images and x"),
         ({"x": IMAGES, "y": LABELS[:3]}, "6 images but 3 labels"),
         ({"x": IMAGES, "y": LABELS + 1, "classes": ["a", "b"]}, "sample 1 is 2, outside 0 to 1"),
         ({"x": IMAGES, "y": LABELS, "x_test": IMAGES}, "test images have no labels"),
@@ -82,14 +82,14 @@ def test_a_test_set_counts_its_classes_as_the_training_set_does(tmp_path):
         ({"x": IMAGES.astype(object)}, "holds Python objects"),
     ],
 )
-def test_a_wrong_npz_is_refused_by_name(tmp_path, arrays, message):
+def test_load_npz_rejects_wrong_arrays(tmp_path, arrays, message):
     np.savez(tmp_path / "mine.npz", **arrays)
     with pytest.raises(UserError, match=message) as caught:
         load_npz(tmp_path / "mine.npz")
     assert "mine.npz" in str(caught.value)
 
 
-def test_pickled_objects_in_a_file_are_never_loaded(tmp_path):
+def test_load_npy_never_unpickles(tmp_path):
     np.save(tmp_path / "mine.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with pytest.raises(UserError, match="cannot be read"):
         load_npy(tmp_path / "mine.npy")
@@ -100,7 +100,7 @@ def test_pickled_objects_in_a_file_are_never_loaded(tmp_path):
 
 
 @pytest.mark.parametrize("load", [load_npy, load_npz])
-def test_a_file_that_is_not_there(tmp_path, load):
+def test_load_rejects_a_missing_file(tmp_path, load):
     with pytest.raises(UserError, match="there is no file"):
         load(tmp_path / "absent")
 
@@ -108,7 +108,7 @@ def test_a_file_that_is_not_there(tmp_path, load):
 @pytest.mark.parametrize(("load", "save"), [(load_npy, np.save), (load_npz, np.savez), (load_npz, np.savez_compressed)])
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0, 1, exclude_max=True))
-def test_a_truncated_file_is_refused(tmp_path, load, save, share):
+def test_load_rejects_a_truncated_file(tmp_path, load, save, share):
     buffer = io.BytesIO()
     save(buffer, IMAGES) if save is np.save else save(buffer, images=IMAGES)
     content = buffer.getvalue()
@@ -121,7 +121,7 @@ def test_a_truncated_file_is_refused(tmp_path, load, save, share):
 @pytest.mark.parametrize(("load", "save"), [(load_npy, np.save), (load_npz, np.savez_compressed)])
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(0, 400), value=st.integers(0, 255))
-def test_a_changed_byte_ends_in_words_or_in_images(tmp_path, load, save, place, value):
+def test_load_survives_a_changed_byte(tmp_path, load, save, place, value):
     buffer = io.BytesIO()
     save(buffer, IMAGES) if save is np.save else save(buffer, images=IMAGES)
     content = bytearray(buffer.getvalue())

@@ -23,7 +23,7 @@ CLASSES = {"cifar10": [f"class{n}" for n in range(10)], "cifar100": [f"fine{n}" 
 
 
 def python2_pickle(value) -> bytes:
-    """Protocol 2 as Python 2 wrote it: byte strings as (SHORT_)BINSTRING, arrays through numpy.core.multiarray."""
+    """Protocol 2 as written by Python 2: (SHORT_)BINSTRING, arrays by numpy.core.multiarray."""
     return b"\x80\x02" + _opcodes(value) + b"."
 
 
@@ -47,7 +47,7 @@ def _opcodes(value) -> bytes:
 
 
 def cifar_parts(name, seed=0, records=4):
-    """{file stem: (labels [n], coarse labels [n], pixels [n, 3072])}, for the official file names without .bin."""
+    """{official file stem: (labels [n], coarse labels [n], pixels [n, 3072])}."""
     random = np.random.default_rng(seed)
     stems = [*(f"data_batch_{n}" for n in range(1, 6)), "test_batch"] if name == "cifar10" else ["train", "test"]
     return {

@@ -27,7 +27,7 @@ def expected(parts, test):
 
 @pytest.mark.parametrize(("name", "version"), VERSIONS)
 @pytest.mark.parametrize("form", ["packed", "unpacked", "folder itself"])
-def test_each_official_form_gives_the_same_set(tmp_path, name, version, form):
+def test_load_reads_each_official_form(tmp_path, name, version, form):
     parts = cifar_parts(name)
     write_cifar(tmp_path, name, version, form == "packed", cifar_files(name, version, parts))
     data = cifar.load(tmp_path / CIFAR_FOLDER[name, version] if form == "folder itself" else tmp_path, name)
@@ -38,14 +38,14 @@ def test_each_official_form_gives_the_same_set(tmp_path, name, version, form):
         assert source.classes == tuple(CLASSES[name])
 
 
-def test_normalisation_is_the_published_one_in_units_of_bytes(tmp_path):
+def test_load_has_the_published_normalisation(tmp_path):
     write_cifar(tmp_path, "cifar10", "binary", False, cifar_files("cifar10", "binary", cifar_parts("cifar10")))
     data = cifar.load(tmp_path, "cifar10")
     np.testing.assert_allclose(np.array(data.offset) / 255, (0.4914, 0.4822, 0.4465))
     np.testing.assert_allclose(np.array(data.scale) / 255, (0.2471, 0.2435, 0.2616))
 
 
-def test_the_files_may_have_different_numbers_of_records(tmp_path):
+def test_load_accepts_any_number_of_records(tmp_path):
     parts = cifar_parts("cifar10", records=3) | {"test_batch": cifar_parts("cifar10", records=7)["test_batch"]}
     write_cifar(tmp_path, "cifar10", "binary", False, cifar_files("cifar10", "binary", parts))
     data = cifar.load(tmp_path, "cifar10")
@@ -54,7 +54,7 @@ def test_the_files_may_have_different_numbers_of_records(tmp_path):
 
 @pytest.mark.parametrize("name", ["cifar10", "cifar100"])
 @pytest.mark.parametrize("given", [True, False])
-def test_an_absent_set_names_its_files_and_where_to_get_them(tmp_path, name, given):
+def test_load_says_which_files_to_get_and_where(tmp_path, name, given):
     with pytest.raises(UserError) as caught:
         cifar.load(tmp_path if given else None, name)
     message = str(caught.value)
@@ -66,7 +66,7 @@ def test_an_absent_set_names_its_files_and_where_to_get_them(tmp_path, name, giv
 
 
 @pytest.mark.parametrize("cut", [1, 3072])
-def test_a_truncated_binary_file_is_named_with_its_sizes(tmp_path, cut):
+def test_load_rejects_a_truncated_binary_file(tmp_path, cut):
     files = cifar_files("cifar10", "binary", cifar_parts("cifar10"))
     files["data_batch_3.bin"] = files["data_batch_3.bin"][:-cut]
     write_cifar(tmp_path, "cifar10", "binary", False, files)
@@ -75,15 +75,15 @@ def test_a_truncated_binary_file_is_named_with_its_sizes(tmp_path, cut):
 
 
 @pytest.mark.parametrize(("file", "size"), [("train.bin", "153,700,000"), ("test.bin", "30,740,000")])
-def test_an_empty_binary_file_is_refused_with_the_official_size(tmp_path, file, size):
+def test_load_rejects_an_empty_binary_file(tmp_path, file, size):
     files = cifar_files("cifar100", "binary", cifar_parts("cifar100")) | {file: b""}
     write_cifar(tmp_path, "cifar100", "binary", False, files)
-    with pytest.raises(UserError, match=rf"{file} is truncated or corrupt: it has 0 bytes.*{size}"):
+    with pytest.raises(UserError, match=rf"{file} .* 0 bytes.*{size}"):
         cifar.load(tmp_path, "cifar100")
 
 
 @pytest.mark.parametrize(("name", "version"), VERSIONS)
-def test_a_truncated_archive_is_named_with_its_sizes(tmp_path, name, version):
+def test_load_rejects_a_truncated_archive(tmp_path, name, version):
     write_cifar(tmp_path, name, version, True, cifar_files(name, version, cifar_parts(name)))
     path = tmp_path / CIFAR_ARCHIVE[name, version]
     half = path.stat().st_size // 2
@@ -94,11 +94,11 @@ def test_a_truncated_archive_is_named_with_its_sizes(tmp_path, name, version):
         cifar.load(tmp_path, name)
 
 
-def test_a_missing_batch_is_named(tmp_path):
+def test_load_names_a_missing_batch(tmp_path):
     files = cifar_files("cifar10", "python", cifar_parts("cifar10"))
     del files["data_batch_4"]
     write_cifar(tmp_path, "cifar10", "python", True, files)
-    with pytest.raises(UserError, match="without data_batch_4"):
+    with pytest.raises(UserError, match="lacks data_batch_4"):
         cifar.load(tmp_path, "cifar10")
 
 
@@ -112,7 +112,7 @@ class Touch:
 
 @pytest.mark.parametrize("packed", [True, False])
 @pytest.mark.parametrize("file", ["data_batch_2", "test_batch", "batches.meta"])
-def test_a_pickle_that_tries_to_run_code_is_refused_by_name_and_nothing_runs(tmp_path, packed, file):
+def test_load_never_runs_code_from_a_pickle(tmp_path, packed, file):
     files = cifar_files("cifar10", "python", cifar_parts("cifar10"))
     files[file] = pickle.dumps({"data": Touch(tmp_path / "ran")}, 2)
     write_cifar(tmp_path, "cifar10", "python", packed, files)
@@ -124,33 +124,33 @@ def test_a_pickle_that_tries_to_run_code_is_refused_by_name_and_nothing_runs(tmp
 @pytest.mark.parametrize(
     ("batch", "message"),
     [
-        ({b"labels": [1, 2]}, "has no data of 3072 bytes an image"),
-        ({b"data": np.zeros((2, 3071), np.uint8), b"labels": [1, 2]}, "has no data of 3072 bytes an image"),
-        ({b"data": np.zeros((2, 3072), np.float32), b"labels": [1, 2]}, "array of another type than bytes"),
-        ({b"data": np.zeros((2, 3072), np.uint8)}, "has no list labels"),
-        ({b"data": np.zeros((2, 3072), np.uint8), b"labels": [1]}, "has no list labels"),
-        ({b"data": np.zeros((2, 3072), np.uint8), b"labels": [1, b"2"]}, "has no list labels"),
-        ({b"data": np.zeros((2, 3072), np.uint8), b"labels": [1, 10]}, "record 1 has label 10, not one of 0 to 9"),
+        ({b"labels": [1, 2]}, "3072 bytes per image"),
+        ({b"data": np.zeros((2, 3071), np.uint8), b"labels": [1, 2]}, "3072 bytes per image"),
+        ({b"data": np.zeros((2, 3072), np.float32), b"labels": [1, 2]}, "array that is not uint8"),
+        ({b"data": np.zeros((2, 3072), np.uint8)}, "no labels with one label per image"),
+        ({b"data": np.zeros((2, 3072), np.uint8), b"labels": [1]}, "no labels with"),
+        ({b"data": np.zeros((2, 3072), np.uint8), b"labels": [1, b"2"]}, "no labels with"),
+        ({b"data": np.zeros((2, 3072), np.uint8), b"labels": [1, 10]}, "record 1 has label 10, not 0 to 9"),
         ({b"data": np.zeros((2, 3072), np.uint8), b"labels": [-1, 1]}, "record 0 has label -1"),
     ],
 )
-def test_a_wrong_pickled_batch_is_refused_by_name(tmp_path, batch, message):
+def test_load_rejects_a_wrong_pickled_batch(tmp_path, batch, message):
     files = cifar_files("cifar10", "python", cifar_parts("cifar10")) | {"data_batch_5": python2_pickle(batch)}
     write_cifar(tmp_path, "cifar10", "python", False, files)
     with pytest.raises(UserError, match=rf"data_batch_5 .*{message}"):
         cifar.load(tmp_path, "cifar10")
 
 
-def test_a_label_out_of_range_in_a_binary_file_is_named(tmp_path):
+def test_load_rejects_a_label_out_of_range(tmp_path):
     parts = cifar_parts("cifar100")
     parts["test"][0][2] = 100
     write_cifar(tmp_path, "cifar100", "binary", False, cifar_files("cifar100", "binary", parts))
-    with pytest.raises(UserError, match=r"test\.bin is corrupt: record 2 has label 100"):
+    with pytest.raises(UserError, match=r"test\.bin .*record 2 has label 100"):
         cifar.load(tmp_path, "cifar100")
 
 
 @pytest.mark.parametrize("names", [b"only\nthree\nnames\n", b""])
-def test_a_wrong_number_of_class_names_is_refused(tmp_path, names):
+def test_load_rejects_a_wrong_number_of_class_names(tmp_path, names):
     files = cifar_files("cifar10", "binary", cifar_parts("cifar10")) | {"batches.meta.txt": names}
     write_cifar(tmp_path, "cifar10", "binary", False, files)
     with pytest.raises(UserError, match=r"batches\.meta\.txt names \d classes instead of 10"):

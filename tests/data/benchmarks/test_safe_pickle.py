@@ -23,18 +23,18 @@ def same(loaded, expected):
         np.testing.assert_array_equal(loaded[key], value)
 
 
-def test_the_tests_write_pickles_as_python_reads_them():
+def test_python2_pickle_helper_is_readable_by_python():
     same(pickle.loads(python2_pickle(PLAIN), encoding="bytes"), PLAIN)
 
 
 @pytest.mark.parametrize("protocol", ["python 2", 3, 4])
-def test_plain_data_come_back_whole(protocol):
+def test_load_dict_reads_plain_data(protocol):
     content = python2_pickle(PLAIN) if protocol == "python 2" else pickle.dumps(PLAIN, protocol)
     same(load_dict(content, "batch"), {key.decode(): value for key, value in PLAIN.items()})
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_arrays_of_either_order_come_back_whole(order):
+def test_load_dict_reads_arrays_of_either_order(order):
     loaded = load_dict(pickle.dumps({"a": np.asarray(PIXELS, order=order)}, 3), "batch")["a"]
     assert loaded.dtype == np.uint8
     np.testing.assert_array_equal(loaded, PIXELS)
@@ -50,7 +50,7 @@ class Runs:
         return self.call
 
 
-def test_a_pickle_that_runs_a_command_is_refused_and_the_command_not_run(tmp_path):
+def test_load_dict_never_runs_a_command(tmp_path):
     marker = tmp_path / "ran"
     calls = [
         Runs(os.system, f"touch {marker}"),
@@ -80,20 +80,20 @@ def test_a_pickle_that_runs_a_command_is_refused_and_the_command_not_run(tmp_pat
         # A part of an allowed name.
         (b"cnumpy\ndtype.__class__\n.", r"it asks to run numpy.dtype.__class__"),
         (b"\x80\x04\x8c\x05numpy\x8c\x0edtype.__init__\x93.", r"it asks to run numpy.dtype.__init__"),
-        # A codec, an array that was given no state, and attempts to alter what the allowed names are.
+        # A codec, an array without a state, and attempts to redefine the allowed names.
         (b"c_codecs\nencode\n(Vx\nVrot13\ntR.", "it asks to run _codecs.encode"),
-        (b"}S'a'\ncnumpy.core.multiarray\n_reconstruct\n(tRs.", "refused"),
-        (b"}S'a'\ncnumpy\ndtype\n(S'u1'\ntRs.", "where plain data belongs"),
-        (b"cnumpy\ndtype\n}S'a'\nI1\nsb.", "refused"),
-        (b"cnumpy\nndarray\n}S'a'\nI1\nsb.", "refused"),
-        # Room for four thousand million objects, an object from outside, an extension.
-        (b"\x80\x02}r\xff\xff\xff\xff.", "counts 4294967295 objects"),
-        (b"}p4294967295\n.", "counts 4294967295 objects"),
-        (b"Pname\n.", "refused"),
-        (b"\x80\x02\x82\x01.", "refused"),
+        (b"}S'a'\ncnumpy.core.multiarray\n_reconstruct\n(tRs.", "not official"),
+        (b"}S'a'\ncnumpy\ndtype\n(S'u1'\ntRs.", "instead of plain data"),
+        (b"cnumpy\ndtype\n}S'a'\nI1\nsb.", "not official"),
+        (b"cnumpy\nndarray\n}S'a'\nI1\nsb.", "not official"),
+        # Room for four billion objects, a persistent object, an extension.
+        (b"\x80\x02}r\xff\xff\xff\xff.", "memo number 4294967295"),
+        (b"}p4294967295\n.", "memo number 4294967295"),
+        (b"Pname\n.", "not official"),
+        (b"\x80\x02\x82\x01.", "not official"),
     ],
 )
-def test_other_ways_to_call_or_to_exhaust_are_refused(content, message):
+def test_load_dict_rejects_hostile_opcodes(content, message):
     with pytest.raises(UserError, match=message):
         load_dict(content, "batch")
 
@@ -108,35 +108,35 @@ def forged(dtype=b"u1", shape=(2, 3), content=b"123456"):
     return start + numbers + head + b"U" + bytes([len(content)]) + content + tail[15:]
 
 
-def test_an_array_put_together_by_hand_is_read():
+def test_load_dict_reads_a_handmade_array():
     np.testing.assert_array_equal(load_dict(forged(), "x")["a"], np.frombuffer(b"123456", np.uint8).reshape(2, 3))
 
 
 @pytest.mark.parametrize(
     ("forgery", "message"),
     [
-        ({"shape": (2, 4)}, "x .* is refused"),
-        ({"shape": (-2, -3)}, "x .* is refused"),
-        ({"shape": (2**31 - 1,) * 4}, "x .* is refused"),
-        ({"dtype": b"O8", "content": b"\1" * 48}, "array of another type"),
-        ({"dtype": b"V8", "content": b"\1" * 48}, "array of another type"),
-        ({"dtype": b"S1"}, "array of another type"),
+        ({"shape": (2, 4)}, "x .* is corrupt"),
+        ({"shape": (-2, -3)}, "x .* is corrupt"),
+        ({"shape": (2**31 - 1,) * 4}, "x .* is corrupt"),
+        ({"dtype": b"O8", "content": b"\1" * 48}, "not uint8"),
+        ({"dtype": b"V8", "content": b"\1" * 48}, "not uint8"),
+        ({"dtype": b"S1"}, "not uint8"),
     ],
 )
-def test_a_forged_array_is_refused(forgery, message):
+def test_load_dict_rejects_a_forged_array(forgery, message):
     with pytest.raises(UserError, match=message):
         load_dict(forged(**forgery), "x")
 
 
 @pytest.mark.parametrize("value", [[1, 2], "text", {"a": [[1]]}, {"a": {"b": 1}}, {1: 2}, {"a": (1, 2)}, {"a": {1}}])
-def test_what_is_no_dictionary_of_plain_data_is_refused(value):
+def test_load_dict_rejects_other_values(value):
     with pytest.raises(UserError, match="batch"):
         load_dict(pickle.dumps(value, 2), "batch")
 
 
 @settings(max_examples=60)
 @given(st.floats(0, 1, exclude_max=True))
-def test_a_truncated_pickle_is_refused(share):
+def test_load_dict_rejects_a_truncated_pickle(share):
     content = python2_pickle(PLAIN)
     with pytest.raises(UserError, match="batch"):
         load_dict(content[: int(share * len(content))], "batch")
@@ -144,7 +144,7 @@ def test_a_truncated_pickle_is_refused(share):
 
 @settings(max_examples=300)
 @given(st.integers(0, len(python2_pickle(PLAIN)) - 1), st.integers(0, 255))
-def test_a_changed_byte_ends_in_words_or_in_plain_data(place, value):
+def test_load_dict_survives_a_changed_byte(place, value):
     content = bytearray(python2_pickle(PLAIN))
     content[place] = value
     with contextlib.suppress(UserError):

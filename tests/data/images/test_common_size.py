@@ -5,9 +5,8 @@ from PIL import Image
 from surelabel.data.images import folder
 from surelabel.data.images.common_size import common_size
 from surelabel.data.shards import source as shards
-from tests.data.images.test_folder import picture, write
-from tests.data.shards.test_index import write as write_shards
-from tests.data.shards.test_samples import png
+from tests.helpers.images import picture, png, write_files
+from tests.helpers.shards import write_shards
 
 
 @pytest.mark.parametrize(
@@ -23,12 +22,12 @@ from tests.data.shards.test_samples import png
         ((3000, 4000), 1, 500, (500, 500)),
     ],
 )
-def test_the_size_asked_for_or_of_half_of_them_within_bounds_or_32(most, alike, asked, expected):
+def test_common_size(most, alike, asked, expected):
     assert common_size(*most, alike, 9, asked) == expected
 
 
-def test_large_photographs_are_made_smaller_unless_asked_for(tmp_path):
-    write(tmp_path / "photos", {f"a/{number}.jpg": picture(number, (320, 240)) for number in range(3)})
+def test_load_shrinks_large_photographs_unless_given_a_size(tmp_path):
+    write_files(tmp_path / "photos", {f"a/{number}.jpg": picture(number, (320, 240)) for number in range(3)})
     train = folder.load(tmp_path / "photos").train
     assert train.shape == (3, 192, 256)
     first = Image.open(tmp_path / "photos/a/0.jpg").resize((256, 192), Image.Resampling.BICUBIC)
@@ -36,6 +35,6 @@ def test_large_photographs_are_made_smaller_unless_asked_for(tmp_path):
     assert folder.load(tmp_path / "photos", size=300).train.shape == (3, 300, 300)
 
 
-def test_shards_take_the_same_size_as_folders(tmp_path):
+def test_load_shards_uses_common_size(tmp_path):
     place = write_shards(tmp_path / "s", {"0.tar": {"0.png": png((4000, 3000)), "0.cls": b"0"}})
     assert shards.load(place).train.shape == (3, 192, 256)

@@ -22,7 +22,7 @@ def saved(path, image, **options):
         *(("CMYK", "tif"), ("P", "gif"), ("RGB", "bmp"), ("RGB", "webp"), ("RGB", "ppm"), ("L", "pgm"), ("1", "pbm")),
     ],
 )
-def test_every_mode_becomes_what_pillow_makes_of_it(tmp_path, mode, suffix):
+def test_decode_equals_pillow_for_every_mode(tmp_path, mode, suffix):
     path = saved(tmp_path / f"x.{suffix}", PHOTO.convert(mode))
     with Image.open(path) as image:
         grey = image.mode in ("1", "L", "LA")
@@ -35,7 +35,7 @@ def test_every_mode_becomes_what_pillow_makes_of_it(tmp_path, mode, suffix):
 
 @pytest.mark.parametrize("suffix", ["png", "tif"])
 @pytest.mark.parametrize("order", ["<u2", ">u2"])
-def test_sixteen_bits_are_scaled_to_eight_and_not_clipped(tmp_path, suffix, order):
+def test_decode_scales_sixteen_bits_to_eight(tmp_path, suffix, order):
     values = np.linspace(0, 65_535, 40 * 60).reshape(40, 60).astype(order)
     path = saved(tmp_path / f"x.{suffix}", Image.fromarray(values))
     assert read_header(path) == Header(40, 60, grey=True)
@@ -45,7 +45,7 @@ def test_sixteen_bits_are_scaled_to_eight_and_not_clipped(tmp_path, suffix, orde
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tif"])
-def test_images_stand_upright_whatever_their_orientation(tmp_path, orientation, suffix):
+def test_decode_turns_images_upright(tmp_path, orientation, suffix):
     exif = Image.Exif()
     exif[ExifTags.Base.Orientation] = orientation
     path = saved(tmp_path / f"x.{suffix}", PHOTO, exif=exif)
@@ -59,39 +59,39 @@ def test_images_stand_upright_whatever_their_orientation(tmp_path, orientation, 
 
 
 @pytest.mark.parametrize(("height", "width"), [(32, 32), (10, 50), (80, 100)])
-def test_another_size_is_filled_by_scaling_and_cutting_evenly(tmp_path, height, width):
+def test_decode_resizes_as_pillow_fit(tmp_path, height, width):
     path = saved(tmp_path / "x.png", PHOTO)
     expected = ImageOps.fit(PHOTO, (width, height), Image.Resampling.BICUBIC)
     np.testing.assert_array_equal(decode(path, height, width, grey=False), np.asarray(expected).transpose(2, 0, 1))
 
 
-def test_a_square_of_a_wide_image_shows_its_middle_undistorted(tmp_path):
+def test_decode_centre_crops_a_wide_image(tmp_path):
     wide = np.zeros((20, 60), np.uint8)
     wide[:, 20:40] = 200
     path = saved(tmp_path / "x.png", Image.fromarray(wide))
     np.testing.assert_array_equal(decode(path, 20, 20, grey=True), np.full((1, 20, 20), 200))
 
 
-@pytest.mark.parametrize("map_files", [read_header, lambda path: decode(path, 8, 8, grey=False)])
+@pytest.mark.parametrize("read", [read_header, lambda path: decode(path, 8, 8, grey=False)])
 @pytest.mark.parametrize(
     ("name", "content"),
     [("x.png", b""), ("x.png", b"no image"), ("x.jpg", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n")],
 )
-def test_what_is_no_image_raises(tmp_path, map_files, name, content):
+def test_read_header_and_decode_reject_other_files(tmp_path, read, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises((OSError, ValueError)):
-        map_files(tmp_path / name)
+        read(tmp_path / name)
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg", "gif", "webp", "tif"])
-def test_a_truncated_image_raises(tmp_path, suffix):
+def test_decode_rejects_a_truncated_image(tmp_path, suffix):
     path = saved(tmp_path / f"x.{suffix}", PHOTO)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises((OSError, ValueError, SyntaxError)):
         decode(path, 8, 8, grey=False)
 
 
-def test_pixels_of_no_known_range_raise(tmp_path):
+def test_decode_rejects_pixels_of_unknown_range(tmp_path):
     floats = saved(tmp_path / "f.tif", Image.fromarray(np.ones((4, 4), np.float32)))
     with pytest.raises(ValueError, match="floating-point"):
         decode(floats, 4, 4, grey=True)
@@ -100,7 +100,7 @@ def test_pixels_of_no_known_range_raise(tmp_path):
         decode(long, 4, 4, grey=True)
 
 
-def test_an_image_too_large_is_refused_before_it_is_decoded(tmp_path, monkeypatch):
+def test_read_header_rejects_too_large_images(tmp_path, monkeypatch):
     path = saved(tmp_path / "x.png", PHOTO)
     monkeypatch.setattr(image_files, "MOST_PIXELS", 60 * 40 - 1)
     with pytest.raises(ValueError, match="60 × 40 pixels are more than"):

@@ -12,14 +12,14 @@ def touch(root, *files):
         (root / file).touch()
 
 
-def test_classes_are_the_first_folders(tmp_path):
+def test_read_layout_takes_top_folders_as_classes(tmp_path):
     touch(tmp_path, "b/1.png", "a/deep/er/2.png", "unlabelled/3.png", "loose.png", ".git/x.png", "a/.DS_Store")
     files = ["a/deep/er/2.png", "b/1.png", "loose.png", "unlabelled/3.png"]
     expected = FolderLayout({"train": files}, {"a/deep/er/2.png": "a", "b/1.png": "b"}, ("a", "b"))
     assert read_layout(tmp_path) == expected
 
 
-def test_parts_are_recognised_with_and_without_a_test_set(tmp_path):
+def test_read_layout_finds_train_and_test(tmp_path):
     touch(tmp_path, "train/a/1.png", "unlabeled/2.png")
     layout = read_layout(tmp_path)
     assert layout == FolderLayout({"train": ["train/a/1.png", "unlabeled/2.png"]}, {"train/a/1.png": "a"}, ("a",))
@@ -28,21 +28,21 @@ def test_parts_are_recognised_with_and_without_a_test_set(tmp_path):
     assert read_layout(tmp_path).class_of == {"train/a/1.png": "a", "test/a/3.png": "a"}
 
 
-def test_a_table_overrules_the_folders_and_is_itself_no_image(tmp_path):
+def test_read_layout_prefers_labels_csv_to_folders(tmp_path):
     touch(tmp_path, "a/1.png", "b/2.png")
     (tmp_path / "labels.csv").write_text("path,label\na/1.png,z\n")
     expected = FolderLayout({"train": ["a/1.png", "b/2.png"]}, {"a/1.png": "z"}, ("z",))
     assert read_layout(tmp_path) == expected
 
 
-def test_classes_named_for_test_files_only_are_no_training_classes(tmp_path):
+def test_read_layout_ignores_classes_of_test_files_only(tmp_path):
     touch(tmp_path, "train/1.png", "test/2.png")
     (tmp_path / "labels.csv").write_text("path,label\ntrain/1.png,a\ntest/2.png,b\n")
     assert read_layout(tmp_path).classes == ("a",)
 
 
 @pytest.mark.parametrize("inner", [".", "a", "a/deep"])
-def test_a_folder_that_may_not_be_read_is_named(tmp_path, monkeypatch, inner):
+def test_read_layout_names_an_unreadable_folder(tmp_path, monkeypatch, inner):
     touch(tmp_path, "a/deep/1.png")
     locked = os.path.normpath(tmp_path / inner)
 
@@ -61,24 +61,22 @@ def test_a_folder_that_may_not_be_read_is_named(tmp_path, monkeypatch, inner):
 
 
 @pytest.mark.parametrize("part", ["test", "val", "valid", "validation"])
-def test_a_test_set_beside_the_classes_does_not_become_a_class_in_silence(tmp_path, part):
+def test_read_layout_rejects_a_test_set_beside_classes(tmp_path, part):
     touch(tmp_path, "cat/1.png", "dog/2.png", f"{part}/cat/3.png", f"{part}/dog/4.png")
-    with pytest.raises(UserError, match=rf"would be a class named {part}, .*\(cat, dog\)\. .* into .*train") as caught:
+    with pytest.raises(UserError, match=rf"{part} would be a class, .*\(cat, dog\)\. .* into .*train") as caught:
         read_layout(tmp_path)
     assert ("rename it to test" in str(caught.value)) == (part != "test")
     (tmp_path / "labels.csv").write_text("path,label\ncat/1.png,cat\n")
     assert read_layout(tmp_path).classes == ("cat",)
 
 
-def test_a_class_may_be_called_test(tmp_path):
+def test_read_layout_accepts_a_class_named_test(tmp_path):
     touch(tmp_path, "test/1.png", "test/near/2.png", "control/3.png", "control/near/4.png")
     assert read_layout(tmp_path).classes == ("control", "test")
 
 
-def test_a_table_elsewhere_may_name_files_by_absolute_paths(tmp_path):
-    (tmp_path / "pictures").mkdir()
-    for name in ("a.png", "b.png"):
-        (tmp_path / "pictures" / name).touch()
+def test_read_layout_accepts_absolute_paths_in_label_files(tmp_path):
+    touch(tmp_path / "pictures", "a.png", "b.png")
     (tmp_path / "labels.csv").write_text(f"path,label\n{tmp_path}/pictures/a.png,cat\nb.png,dog\n")
     layout = read_layout(tmp_path / "pictures", [tmp_path / "labels.csv"])
     assert layout.class_of == {"a.png": "cat", "b.png": "dog"}

@@ -1,5 +1,4 @@
 import contextlib
-import io
 import subprocess
 import tarfile
 import tempfile
@@ -11,28 +10,14 @@ from hypothesis import strategies as st
 
 from surelabel.data.shards.tar import read_members
 from surelabel.utils.errors import UserError
+from tests.helpers.shards import tar
 
 LONG = "folder/" * 30 + "ü" * 40 + ".png"
 CONTENTS = {"a.txt": b"", "b/c.jpg": b"x" * 513, LONG: b"long", "./d.png": bytes(1024), "é.png": b"e", "z" * 100: b"z"}
 
 
-def tar(contents, form=tarfile.GNU_FORMAT, kinds=()):
-    """The bytes of an archive; kinds are (name, type, target) of members without content."""
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w", format=form) as made:
-        for name, content in contents.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            made.addfile(member, io.BytesIO(content))
-        for name, kind, target in kinds:
-            member = tarfile.TarInfo(name)
-            member.type, member.linkname = kind, target
-            made.addfile(member)
-    return file.getvalue()
-
-
 def read(content):
-    """The members found in these bytes, by a file of their own."""
+    """The members of an archive with these bytes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "x.tar")
         path.write_bytes(content)
@@ -40,7 +25,7 @@ def read(content):
 
 
 @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
-def test_members_are_what_was_written(form):
+def test_read_members_finds_what_tarfile_wrote(form):
     content = tar(CONTENTS, form, [("folder/", tarfile.DIRTYPE, "")])
     *files, folder = read(content)
     assert {m.name: content[m.offset : m.offset + m.size] for m in files} == CONTENTS
@@ -49,7 +34,7 @@ def test_members_are_what_was_written(form):
 
 
 @pytest.mark.parametrize("form", ["gnu", "ustar", "pax", "v7"])
-def test_archives_of_the_tar_command_are_read(tmp_path, form):
+def test_read_members_finds_what_the_tar_command_wrote(tmp_path, form):
     names = ["a.txt", "deep/er/b.txt"] + ([] if form == "v7" else ["deep/" + "n" * 90 + "/" + "m" * 80])
     for name in names:
         (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +48,7 @@ def test_archives_of_the_tar_command_are_read(tmp_path, form):
     assert found == {name: name.encode() for name in names}
 
 
-def test_links_devices_and_unknown_kinds_are_told_apart():
+def test_read_members_tells_kinds_apart():
     kinds = [
         ("l", tarfile.SYMTYPE, "/etc/passwd"),
         ("h", tarfile.LNKTYPE, "a"),
@@ -75,22 +60,22 @@ def test_links_devices_and_unknown_kinds_are_told_apart():
 
 
 @pytest.mark.parametrize("cut", [1, 511, 600, 1023])
-def test_a_truncated_archive_is_refused_wherever_it_ends(cut):
+def test_read_members_rejects_a_truncated_archive(cut):
     content = tar({"a": b"x" * 600, "b": b"y"})[: 512 * 5]
     assert len(read(content + bytes(1024))) == 2
     with pytest.raises(UserError, match="is cut off"):
         read(content[: len(content) - cut])
-    with pytest.raises(UserError, match="without the mark of an archive's end"):
+    with pytest.raises(UserError, match="no end-of-archive mark"):
         read(content)
 
 
-def test_what_is_joined_on_behind_the_end_is_not_passed_over():
-    with pytest.raises(UserError, match="goes on behind the mark of its end"):
+def test_read_members_rejects_archives_joined_by_cat():
+    with pytest.raises(UserError, match="continues after its end"):
         read(tar({"a": b"1"}) + tar({"b": b"2"}))
 
 
 def header(size, kind=tarfile.REGTYPE):
-    """A header that claims any size, too large or too small for octal digits."""
+    """A header with any size, also one that octal digits cannot express."""
     block = bytearray(tarfile.TarInfo("a.jpg").tobuf(tarfile.GNU_FORMAT))
     block[124:136] = (b"\xff" if size < 0 else b"\x80") + size.to_bytes(11, "big", signed=True)
     block[156:157] = kind
@@ -98,7 +83,7 @@ def header(size, kind=tarfile.REGTYPE):
 
 
 def mended(content, number):
-    """The archive with a right checksum in the header at this block, so that damage elsewhere in it counts."""
+    """The archive with the checksum of header `number` corrected."""
     start = 512 * number
     block = bytearray(content[start : start + 512])
     block[148:156] = b"%06o\0 " % (sum(block) - sum(block[148:156]) + 8 * 32)
@@ -107,22 +92,22 @@ def mended(content, number):
 
 @pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE, b"?"])
 @pytest.mark.parametrize("size", [2**80, 2**60, 2**17, -1, -512, -(2**60)])
-def test_a_claimed_size_beyond_the_archive_or_below_nothing_is_refused(size, kind):
+def test_read_members_rejects_impossible_sizes(size, kind):
     with pytest.raises(UserError, match=r"x\.tar"):
         read(header(size, kind) + bytes(2048))
 
 
-def test_other_hostile_archives_are_refused():
+def test_read_members_rejects_other_hostile_archives():
     sparse = bytearray(header(0, tarfile.GNUTYPE_SPARSE))
-    sparse[482] = 1  # its map goes on, where the archive ends
+    sparse[482] = 1  # its map continues beyond the end of the archive
     wrong = bytearray(tar({"a": b"1", "b": b"2"}))
     wrong[1024] ^= 1  # the second header
     for content in (header(0, tarfile.XHDTYPE) * 5000, mended(bytes(sparse), 0), bytes(wrong)):
-        with pytest.raises(UserError, match=r"x\.tar is no tar archive, or damaged"):
+        with pytest.raises(UserError, match=r"x\.tar is damaged"):
             read(content)
 
 
-def test_sparse_members_are_refused(tmp_path):
+def test_read_members_rejects_sparse_members(tmp_path):
     with (tmp_path / "s").open("wb") as file:
         file.truncate(2**20)
         file.seek(2**19)
@@ -134,8 +119,8 @@ def test_sparse_members_are_refused(tmp_path):
             list(read_members(made))
 
 
-def test_what_is_no_archive_or_is_not_there_is_refused(tmp_path):
-    with pytest.raises(UserError, match="is no tar archive"):
+def test_read_members_rejects_other_and_missing_files(tmp_path):
+    with pytest.raises(UserError, match="not a tar archive"):
         read(b"no archive at all" * 100)
     with pytest.raises(UserError, match="cannot be read"):
         list(read_members(tmp_path / "absent.tar"))
@@ -145,7 +130,7 @@ GOOD = {form: tar(CONTENTS, form) for form in (tarfile.GNU_FORMAT, tarfile.PAX_F
 
 
 @given(st.sampled_from(sorted(GOOD)), st.integers(0, 14), st.integers(0, 511), st.binary(min_size=1, max_size=16))
-def test_a_changed_header_ends_in_members_or_in_a_message(form, number, place, change):
+def test_read_members_survives_changed_headers(form, number, place, change):
     good = GOOD[form]
     start = 512 * number + place
     changed = good[:start] + change + good[start + len(change) :]
@@ -159,6 +144,6 @@ def test_a_changed_header_ends_in_members_or_in_a_message(form, number, place, c
 
 
 @given(st.binary(max_size=2000))
-def test_any_bytes_end_in_members_or_in_a_message(content):
+def test_read_members_survives_any_bytes(content):
     with contextlib.suppress(UserError):
         read(content)

@@ -11,7 +11,7 @@ from surelabel.data.shards import samples as shard_samples
 from surelabel.data.shards import source as shards
 from surelabel.data.shards import write as make_shards
 from surelabel.utils.errors import UserError
-from tests.data.images.test_folder import picture, write
+from tests.helpers.images import picture, write_files
 
 
 def make(place, out, size_mb=1, seed=0):
@@ -20,16 +20,16 @@ def make(place, out, size_mb=1, seed=0):
 
 @pytest.fixture
 def pictures(tmp_path):
-    """Noise, which fills a shard quickly: 30 training images of 120 KB, some unlabelled, and 6 test images."""
+    """30 training images of noise, 120 KB each, some unlabelled, and 6 test images."""
     noise = np.random.default_rng(0).integers(0, 256, (36, 200, 200, 3), dtype=np.uint8)
     images = [Image.fromarray(one) for one in noise]
     names = ["cat", "große Katze, weiß", "unlabelled"]
-    write(tmp_path / "in", {f"train/{names[n % 3]}/{n}.v1.PNG": images[n] for n in range(30)})
-    write(tmp_path / "in", {f"test/{names[n % 2]}/{n}.png": images[n] for n in range(30, 36)})
+    write_files(tmp_path / "in", {f"train/{names[n % 3]}/{n}.v1.PNG": images[n] for n in range(30)})
+    write_files(tmp_path / "in", {f"test/{names[n % 2]}/{n}.png": images[n] for n in range(30, 36)})
     return tmp_path / "in"
 
 
-def test_shards_hold_every_image_with_its_class_in_files_of_the_asked_size(pictures, tmp_path):
+def test_make_shards_stores_every_image_and_class_in_the_given_size(pictures, tmp_path):
     counts, skipped = make(pictures, tmp_path / "out")
     assert (counts, skipped) == ({"train": 30, "test": 6}, ())
     sizes = [path.stat().st_size for path in sorted((tmp_path / "out").glob("train-*.tar"))]
@@ -44,7 +44,7 @@ def test_shards_hold_every_image_with_its_class_in_files_of_the_asked_size(pictu
         assert not labels
 
 
-def test_images_are_shuffled_by_the_seed_and_otherwise_the_bytes_are_the_same(pictures, tmp_path):
+def test_make_shards_shuffles_by_seed_and_is_deterministic(pictures, tmp_path):
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         make(pictures, tmp_path / name, seed=seed)
     first, again, other = (sorted((tmp_path / name).glob("*.tar")) for name in "abc")
@@ -54,7 +54,7 @@ def test_images_are_shuffled_by_the_seed_and_otherwise_the_bytes_are_the_same(pi
     assert len(set(labels[:6].tolist())) > 1
 
 
-def test_members_are_what_other_readers_of_shards_expect(pictures, tmp_path):
+def test_make_shards_writes_webdataset_members(pictures, tmp_path):
     make(pictures, tmp_path / "out")
     names = json.loads((tmp_path / "out" / "classes.json").read_text())
     found = {}
@@ -70,7 +70,7 @@ def test_members_are_what_other_readers_of_shards_expect(pictures, tmp_path):
         assert sample.get("cls") == (None if name == "unlabelled" else str(names.index(name)).encode())
 
 
-def test_an_interrupted_call_goes_on_and_ends_as_one_that_was_not(pictures, tmp_path, monkeypatch):
+def test_make_shards_resumes_to_the_same_bytes(pictures, tmp_path, monkeypatch):
     make(pictures, tmp_path / "whole")
     write_shard, written = make_shards._write_shard, []
 
@@ -86,7 +86,7 @@ def test_an_interrupted_call_goes_on_and_ends_as_one_that_was_not(pictures, tmp_
     (tmp_path / "out" / ".train-000002.tar.abc").write_bytes(b"half")
     with pytest.raises(UserError, match="incomplete: run the same"):
         shards.load(tmp_path / "out")
-    with pytest.raises(UserError, match="unfinished shards of other images, or of another size"):
+    with pytest.raises(UserError, match="unfinished shards of other images"):
         make(pictures, tmp_path / "out", seed=3)
     monkeypatch.setattr(make_shards, "_write_shard", lambda *of: written.append(of[2].name) or write_shard(*of))
     make(pictures, tmp_path / "out")
@@ -97,8 +97,8 @@ def test_an_interrupted_call_goes_on_and_ends_as_one_that_was_not(pictures, tmp_
     assert not (tmp_path / "out" / shards.UNFINISHED).exists()
 
 
-def test_files_that_cannot_be_decoded_whole_are_left_out_with_the_reason(tmp_path):
-    write(tmp_path / "in", {f"cat/{n}.png": picture(n, (50, 50)) for n in range(4)} | {"cat/notes.txt": b"notes"})
+def test_make_shards_leaves_out_undecodable_files(tmp_path):
+    write_files(tmp_path / "in", {f"cat/{n}.png": picture(n, (50, 50)) for n in range(4)} | {"cat/notes.txt": b"notes"})
     half = tmp_path / "in/cat/1.png"
     half.write_bytes(half.read_bytes()[:-2000])
     (tmp_path / "in/cat/nowhere.png").symlink_to(tmp_path / "absent.png")
@@ -108,21 +108,21 @@ def test_files_that_cannot_be_decoded_whole_are_left_out_with_the_reason(tmp_pat
     assert "truncated" in skipped[0][1]
 
 
-def test_a_table_of_labels_decides(tmp_path):
-    write(tmp_path / "in", {f"{n}.png": picture(n) for n in range(4)})
-    write(tmp_path / "in", {"labels.csv": b'path,label\n0.png,"a/b, c"\n2.png,dog\n'})
+def test_make_shards_reads_labels_csv(tmp_path):
+    write_files(tmp_path / "in", {f"{n}.png": picture(n) for n in range(4)})
+    write_files(tmp_path / "in", {"labels.csv": b'path,label\n0.png,"a/b, c"\n2.png,dog\n'})
     make(tmp_path / "in", tmp_path / "out")
     data = shards.load(tmp_path / "out")
     assert data.classes == ("a/b, c", "dog")
     assert sorted(data.train.labels) == [-1, -1, 0, 1]
 
 
-def test_what_cannot_be_done_is_said_before_anything_is_written(pictures, tmp_path, capsys):
+def test_make_shards_checks_arguments_before_writing(pictures, tmp_path, capsys):
     (tmp_path / "full").mkdir()
     (tmp_path / "full/x").touch()
     for out, more, message in (
         (tmp_path / "full", [], "exists already"),
-        (pictures / "out", [], "whose images it would be one of"),
+        (pictures / "out", [], "the folder of the images"),
         (tmp_path / "out", ["--size-mb", "0"], "--size-mb must be at least 1"),
     ):
         assert main(["data", "make-shards", str(pictures), "-o", str(out), *more]) == 2
@@ -132,7 +132,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_written(pictures, tmp_pa
 
 
 @pytest.mark.parametrize(("most_files", "most_bytes"), [(4, 2**30), (100, 300_000)])
-def test_only_a_few_images_are_held_in_memory_at_once(pictures, tmp_path, monkeypatch, most_files, most_bytes):
+def test_make_shards_bounds_its_memory(pictures, tmp_path, monkeypatch, most_files, most_bytes):
     make(pictures, tmp_path / "whole", size_mb=64)
     held, map_files = [], make_shards.map_files
 
@@ -151,9 +151,11 @@ def test_only_a_few_images_are_held_in_memory_at_once(pictures, tmp_path, monkey
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_an_image_too_large_for_a_shard_is_left_out_with_the_reason(tmp_path, monkeypatch):
+def test_make_shards_leaves_out_too_large_images(tmp_path, monkeypatch):
     monkeypatch.setattr(shard_samples, "MOST_IMAGE_BYTES", 5000)
-    write(tmp_path / "in", {f"cat/{n}.png": picture(n) for n in range(3)} | {"cat/large.png": picture(3, (90, 90))})
+    write_files(
+        tmp_path / "in", {f"cat/{n}.png": picture(n) for n in range(3)} | {"cat/large.png": picture(3, (90, 90))}
+    )
     size = (tmp_path / "in/cat/large.png").stat().st_size
     counts, skipped = make(tmp_path / "in", tmp_path / "out")
     assert counts == {"train": 3}

@@ -14,22 +14,22 @@ from surelabel.data.tables.columns import MISSING, as_texts, column, numeric
         (np.array([pd.NA, 3], dtype=object), [np.nan, 3.0]),
     ],
 )
-def test_numbers_stay_numbers_with_nan_where_one_is_missing(values, expected):
+def test_column_keeps_numbers_with_nan_for_missing(values, expected):
     made = column(values)
     assert numeric(made)
     np.testing.assert_array_equal(made, expected)
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT, *MISSING])
-def test_whatever_stands_for_a_missing_text_becomes_an_empty_one(missing):
+def test_column_makes_missing_texts_empty(missing):
     assert column(np.array(["a", missing, " b "], dtype=object)).tolist() == ["a", "", "b"]
 
 
-def test_truth_values_are_texts_and_dates_are_nothing():
+def test_column_takes_booleans_as_texts_and_rejects_dates():
     assert column(np.array([True, False])).tolist() == ["True", "False"]
     assert column(np.array([True, None], dtype=object)).tolist() == ["True", ""]
     assert column(np.array(["2020-01-01"], dtype="datetime64[D]")) is None
 
 
-def test_a_whole_number_is_written_without_its_point():
+def test_as_texts_writes_integers_without_a_point():
     assert as_texts(np.array([1.0, -2.0, 0.5, np.nan])).tolist() == ["1", "-2", "0.5", ""]

@@ -1,5 +1,4 @@
 import json
-import re
 
 import numpy as np
 import pytest
@@ -29,7 +28,7 @@ def table(rows: int = 60, seed: int = 0):
     }
 
 
-def test_numbers_are_standardised_and_categories_one_hot_as_scikit_learn_has_them():
+def test_encode_equals_scikit_learn():
     train, new = table(), table(20, seed=1)
     encoded = learn(train)[0].encode(new)
     colours = OneHotEncoder(categories=[["green", "red"]], handle_unknown="ignore", sparse_output=False)
@@ -43,7 +42,7 @@ def test_numbers_are_standardised_and_categories_one_hot_as_scikit_learn_has_the
     np.testing.assert_array_equal(encoded[:, 5], expected[:, 1:].sum(1) == 0)
 
 
-def test_a_missing_number_becomes_the_median_and_is_told_by_a_column_of_its_own():
+def test_encode_imputes_the_median_with_an_indicator():
     train, new = table(), table(20, seed=1)
     encoded = learn(train)[0].encode(new)
     imputer = SimpleImputer(strategy="median", add_indicator=True).fit(train["holes"][:, None])
@@ -54,49 +53,49 @@ def test_a_missing_number_becomes_the_median_and_is_told_by_a_column_of_its_own(
     assert missing.any()
 
 
-def test_without_missing_values_in_training_there_is_no_column_for_them():
+def test_encode_has_no_indicator_without_missing_values_in_training():
     encoding, _ = learn({"a": np.arange(5.0)})
     assert encoding.encode({"a": np.array([np.nan, 1.0])}).tolist() == [[0.0], [pytest.approx(-(2**-0.5))]]
 
 
 @given(st.permutations(["size", "holes", "colour", "extra"]))
-def test_the_order_of_columns_and_additional_ones_do_not_matter(order):
+def test_encode_ignores_column_order_and_extra_columns(order):
     encoding, _ = learn(table())
     new = table(9, seed=2) | {"extra": np.arange(9.0)}
     np.testing.assert_array_equal(encoding.encode(new), encoding.encode({name: new[name] for name in order}))
 
 
-def test_an_encoding_survives_json_exactly():
+def test_encoding_survives_json_exactly():
     encoding, _ = learn(table())
     again = Encoding.from_json(json.loads(json.dumps(encoding.as_json())))
     assert again == encoding
     np.testing.assert_array_equal(again.encode(table(9)), encoding.encode(table(9)))
 
 
-def test_groups_and_kinds_of_the_encoded_columns():
+def test_encoding_groups_and_standardised():
     encoding, _ = learn(table())
     assert encoding.groups.tolist() == [0, 1, 1, 2, 2, 2]
     assert encoding.standardised.tolist() == [True, True, False, False, False, False]
 
 
-def test_a_column_that_the_training_table_had_must_be_there():
-    with pytest.raises(UserError, match="lacks the column 'holes', which the network was trained on; it has 'size'"):
+def test_encode_names_a_missing_column():
+    with pytest.raises(UserError, match=r"lacks the column 'holes', .* it has 'size'"):
         learn(table())[0].encode({"size": np.zeros(2), "colour": texts("a", "b")})
 
 
-def test_text_where_training_had_numbers_is_told_by_cell_and_numbers_as_text_are_read():
+def test_encode_reads_numbers_from_texts_and_rejects_words():
     encoding, _ = learn({"a": np.arange(5.0)})
     np.testing.assert_array_equal(
         encoding.encode({"a": texts("1", "", "3")}), encoding.encode({"a": np.array([1, np.nan, 3])})
     )
-    with pytest.raises(UserError, match="column 'a' was numbers in training, but is 'many' in row 2 below the heading"):
+    with pytest.raises(UserError, match="column 'a' was numeric in training, but is 'many' in row 2"):
         encoding.encode({"a": texts("1", "many")})
 
 
-def test_numbers_declared_as_categories_are_levels():
+def test_learn_takes_declared_numbers_as_categories():
     encoding, _ = learn({"code": np.array([10.0, 20.0, 10.0])}, ["code"])
     assert encoding.encode({"code": np.array([20.0, 30.0, np.nan])}).tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 1]]
-    with pytest.raises(UserError, match="no column 'kode' to be categorical"):
+    with pytest.raises(UserError, match="categorical column 'kode' does not exist"):
         learn({"code": np.arange(3.0)}, ["kode"])
 
 
@@ -111,10 +110,10 @@ def names(count: int) -> np.ndarray:
         (texts(*[""] * 20), "it has no values"),
         (np.full(20, 3.5), "it is 3.5 everywhere"),
         (texts(*["x"] * 20), "it is 'x' everywhere"),
-        (names(20), "no two of its texts are the same"),
+        (names(20), "all its texts differ"),
     ],
 )
-def test_a_column_that_cannot_help_is_left_out_and_said(values, reason):
+def test_learn_leaves_out_useless_columns_with_a_note(values, reason):
     encoding, notes = learn({"useful": np.arange(20.0), "odd": values})
     assert [column.name for column in encoding.columns] == ["useful"]
     assert notes == (f"column 'odd' is left out: {notes[0].split(': ')[1]}",)
@@ -123,48 +122,48 @@ def test_a_column_that_cannot_help_is_left_out_and_said(values, reason):
         learn({"odd": values})
 
 
-def test_few_different_texts_are_categories_and_so_are_identifiers_that_were_declared():
+def test_learn_keeps_few_or_declared_unique_texts():
     assert learn({"a": names(FEW_ROWS)})[0].columns[0].width == FEW_ROWS + 1
     assert learn({"a": names(20)}, ["a"])[0].columns[0].width == 21
 
 
-def test_of_too_many_levels_the_most_frequent_are_told_apart():
+def test_learn_keeps_the_most_frequent_levels():
     values = texts(*(f"{number:03}" for number in range(100) for _ in range(1 + (number >= 50) + (number == 7))))
     encoding, notes = learn({"a": values})
     assert len(encoding.columns[0].levels) == MOST_LEVELS
     assert {"007", *(f"{number:03}" for number in range(50, 100))} <= set(encoding.columns[0].levels)
-    assert "100 different texts: the 64 most frequent are told apart" in notes[0]
+    assert "100 different texts: the 64 most frequent" in notes[0]
 
 
 @pytest.mark.parametrize(
     ("cells", "shown"),
     [
-        (["1.5", "2", "n.d.", "", "3e-4"], "'n.d.' in row 3 below the heading (1 such cells of 4)"),
-        (["12,5", "13,1", "11,9"], "'12,5' in row 1 below the heading (3 such cells of 3)"),
-        (["1,065", "990", "1,280.5"], "'1,065' in row 1 below the heading (2 such cells of 3)"),
-        (["<0.1", "0.3", "5 %", "none"], "'<0.1' in row 1 below the heading (3 such cells of 4)"),
+        (["1.5", "2", "n.d.", "", "3e-4"], r"'n\.d\.' in row 3 .*\(1 such cells of 4\)"),
+        (["12,5", "13,1", "11,9"], r"'12,5' in row 1 .*\(3 such cells of 3\)"),
+        (["1,065", "990", "1,280.5"], r"'1,065' in row 1 .*\(2 such cells of 3\)"),
+        (["<0.1", "0.3", "5 %", "none"], r"'<0\.1' in row 1 .*\(3 such cells of 4\)"),
     ],
 )
-def test_numbers_with_other_texts_among_them_are_refused_unless_they_are_declared_as_names(cells, shown):
-    with pytest.raises(UserError, match=re.escape(shown)):
-        check_numbers({"b": np.arange(5.0), "a": texts(*cells)}, ["b"], "mend it")
-    check_numbers({"a": texts(*cells)}, ["a"], "mend it")
+def test_check_numbers_rejects_words_among_numbers(cells, shown):
+    with pytest.raises(UserError, match=f"{shown}: remedy$"):
+        check_numbers({"b": np.arange(5.0), "a": texts(*cells)}, ["b"], "remedy")
+    check_numbers({"a": texts(*cells)}, ["a"], "remedy")
 
 
 @pytest.mark.parametrize(
     "cells", [["A1", "7", "B2", "8"], ["1.2.3", "1.3.0"], ["2020-01-02", "2021-03-04"], ["1", "2"]]
 )
-def test_names_with_digits_in_them_are_names(cells):
-    check_numbers({"a": texts(*cells)}, [], "mend it")
+def test_check_numbers_accepts_names_with_digits(cells):
+    check_numbers({"a": texts(*cells)}, [], "remedy")
 
 
-def test_a_value_too_large_to_compute_with_is_refused_by_row():
-    with pytest.raises(UserError, match=r"column 'a' is 1\.79769e\+308 in row 2 below the heading, too large"):
+def test_learn_rejects_too_large_values():
+    with pytest.raises(UserError, match=r"column 'a' is 1\.79769e\+308 in row 2 .*too large"):
         learn({"a": np.array([1.0, np.finfo(float).max, 2.0, np.nan])})
 
 
-def test_infinity_is_refused_by_row():
+def test_learn_and_encode_reject_infinity():
     with pytest.raises(UserError, match="column 'a' is infinite in row 3 below the heading"):
         learn({"a": np.array([1, 2, np.inf])})
-    with pytest.raises(UserError, match="column 'a' is infinite in row 2 below the heading"):
+    with pytest.raises(UserError, match="in row 2"):
         learn({"a": np.arange(3.0)})[0].encode({"a": np.array([0, np.inf])})

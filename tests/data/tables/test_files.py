@@ -24,7 +24,7 @@ def csv(tmp_path, text: str | bytes):
     return path
 
 
-def test_a_csv_column_is_numbers_if_every_cell_is_one_or_missing(tmp_path):
+def test_read_table_finds_numeric_csv_columns(tmp_path):
     columns, notes = read(csv(tmp_path, '\ufeffa,b,c,d\n1, x ,007,\n NA ,"y, z",8,\n2.5e1,?,9,\n'), "c")
     np.testing.assert_array_equal(columns["a"], [1, np.nan, 25])
     assert columns["b"].tolist() == ["x", "y, z", ""]
@@ -34,7 +34,7 @@ def test_a_csv_column_is_numbers_if_every_cell_is_one_or_missing(tmp_path):
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t"])
-def test_columns_may_be_separated_by_semicolons_and_tabs(tmp_path, delimiter):
+def test_read_table_detects_the_delimiter(tmp_path, delimiter):
     text = 'a|b|"c, d; e"\n1|x|"y, z"\n2||"v; w"\n'
     expected, _ = read(csv(tmp_path, text.replace("|", ",")))
     columns, _ = read(csv(tmp_path, text.replace("|", delimiter)))
@@ -44,19 +44,19 @@ def test_columns_may_be_separated_by_semicolons_and_tabs(tmp_path, delimiter):
 
 
 @pytest.mark.parametrize("name", ["a", '"a, b"', '"a; b"', '"a\tb"'])
-def test_a_table_of_one_column_is_read(tmp_path, name):
+def test_read_table_reads_a_single_column(tmp_path, name):
     columns, _ = read(csv(tmp_path, f"{name}\n1\n2\n"))
     assert list(columns) == [name.strip('"')]
 
 
-def test_a_text_far_down_in_a_large_file_makes_the_column_texts(tmp_path):
+def test_read_table_considers_the_end_of_a_large_file(tmp_path):
     rows = "\n".join(["1234567890"] * 200_000)
     columns, _ = read(csv(tmp_path, f"a\n{rows}\nword\n"))
     assert columns["a"][-1] == "word"
 
 
 @pytest.mark.parametrize(("name", "cell"), [("x" * 100, "1"), ("x", "-1.2345678901234567e-100")])
-def test_a_header_and_rows_beyond_a_block_of_the_reader_are_read(tmp_path, monkeypatch, name, cell):
+def test_read_table_reads_long_headers_and_rows(tmp_path, monkeypatch, name, cell):
     monkeypatch.setattr(table_files, "BLOCK", 64)
     names = [f"{name}{number}" for number in range(50)]
     columns, _ = read(csv(tmp_path, f"{','.join(names)}\n" + f"{','.join([cell] * len(names))}\n" * 2))
@@ -75,14 +75,14 @@ def test_a_header_and_rows_beyond_a_block_of_the_reader_are_read(tmp_path, monke
         (b'"a,b\n', "cannot be read as a CSV file"),
     ],
 )
-def test_a_wrong_csv_is_refused_by_name(tmp_path, text, message):
+def test_read_table_rejects_a_wrong_csv(tmp_path, text, message):
     path = csv(tmp_path, text)
     with pytest.raises(UserError, match=message) as caught:
         read(path)
     assert str(path) in str(caught.value)
 
 
-def test_parquet_gives_numbers_and_texts_and_says_what_it_leaves_out(tmp_path):
+def test_read_table_reads_parquet_types(tmp_path):
     table = pa.table(
         {
             "whole": pa.array([1, None, 3]),
@@ -100,28 +100,30 @@ def test_parquet_gives_numbers_and_texts_and_says_what_it_leaves_out(tmp_path):
     assert columns["flag"].tolist() == ["True", "", "False"]
     assert columns["word"].tolist() == ["a", "", "b"]
     assert columns["postcode"].tolist() == ["01", "", "02"]
-    assert notes == ("column 'day' is left out: it holds date32[day], neither numbers nor texts",)
+    assert len(notes) == 1
+    assert notes[0].startswith("column 'day' is left out: it holds date32[day]")
 
 
 @pytest.mark.parametrize("name", [None, "id"])
-def test_the_index_of_a_pandas_frame_is_left_out_and_said(tmp_path, name):
+def test_read_table_leaves_out_a_pandas_index_with_a_note(tmp_path, name):
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": ["u", "v", "w"]}, index=pd.Index([2, 0, 1], name=name))
     frame.to_parquet(tmp_path / "t.parquet")
     stored = name or "__index_level_0__"
     assert stored in parquet.read_schema(tmp_path / "t.parquet").names
     columns, notes = read(tmp_path / "t.parquet")
     assert list(columns) == ["a", "y"]
-    assert notes == (f"column {stored!r} is left out: it is the index of a pandas frame, no column of it",)
+    assert len(notes) == 1
+    assert notes[0].startswith(f"column {stored!r} is left out: it is the index")
     assert stored in read(tmp_path / "t.parquet", stored)[0]  # asked for by name
 
 
-def test_of_several_indices_none_is_a_column(tmp_path):
+def test_read_table_leaves_out_a_pandas_multiindex(tmp_path):
     levels = pd.MultiIndex.from_arrays([[1, 2], ["p", "q"]], names=["shop", None])
     pd.DataFrame({"a": [1.0, 2.0]}, index=levels).to_parquet(tmp_path / "t.parquet")
     assert list(read(tmp_path / "t.parquet")[0]) == ["a"]
 
 
-def test_an_index_that_pandas_wrote_into_a_csv_file_is_left_out_too(tmp_path):
+def test_read_table_leaves_out_a_pandas_index_in_a_csv(tmp_path):
     path = tmp_path / "t.csv"
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": ["u", "v", "w"]}, index=[2, 0, 1])
     frame.to_csv(path)
@@ -133,14 +135,14 @@ def test_an_index_that_pandas_wrote_into_a_csv_file_is_left_out_too(tmp_path):
 
 
 @pytest.mark.parametrize("metadata", [None, b"[1", b"[1]", b'{"index_columns": 3}', b"{}"])
-def test_an_index_is_known_by_its_name_where_nothing_sound_says_so(tmp_path, metadata):
+def test_read_table_knows_a_pandas_index_by_name(tmp_path, metadata):
     table = pa.table({"a": [1, 2], "__index_level_1__": [3, 4], "__index_level_x__": [5, 6]})
     table = table.replace_schema_metadata(None if metadata is None else {b"pandas": metadata})
     parquet.write_table(table, tmp_path / "t.parquet")
     assert list(read(tmp_path / "t.parquet")[0]) == ["a", "__index_level_x__"]
 
 
-def test_a_damaged_or_missing_file_is_refused(tmp_path):
+def test_read_table_rejects_a_damaged_or_missing_file(tmp_path):
     (tmp_path / "t.parquet").write_bytes(b"PAR1 nothing")
     with pytest.raises(UserError, match="cannot be read as a Parquet file"):
         read(tmp_path / "t.parquet")
@@ -148,7 +150,7 @@ def test_a_damaged_or_missing_file_is_refused(tmp_path):
         read(tmp_path / "u.parquet")
 
 
-def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
+def test_read_table_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UserError, match=r"pip install 'surelabel\[tables\]'"):
         read(csv(tmp_path, "a\n1\n"))

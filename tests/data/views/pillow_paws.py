@@ -1,4 +1,4 @@
-"""PAWS's view image by image with Pillow: the oracle of the tests, and what the benchmark compares with."""
+"""PAWS's view with Pillow, image by image: oracle of the tests, baseline of the benchmark."""
 
 import math
 from collections.abc import Sequence

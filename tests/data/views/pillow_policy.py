@@ -1,4 +1,4 @@
-"""The strong view image by image with Pillow: the oracle of the tests, and what the benchmark compares with."""
+"""The strong view with Pillow, image by image: oracle of the tests, baseline of the benchmark."""
 
 from collections.abc import Sequence
 from functools import lru_cache

@@ -20,13 +20,13 @@ def assert_equals_pillow(name, images):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", COLOUR)
-def test_equals_pillow_on_photographs(name, shape):
+def test_colour_operations_equal_pillow_on_photographs(name, shape):
     assert_equals_pillow(name, crops(90, *shape))
 
 
 @pytest.mark.parametrize("name", COLOUR)
-def test_equals_pillow_on_images_of_few_colours(name):
-    """One colour, two colours, two neighbouring colours, and the whole range: where histograms have special cases."""
+def test_colour_operations_equal_pillow_on_few_colours(name):
+    """One colour, two colours, two adjacent colours, all colours: special cases of histograms."""
     random = np.random.default_rng(0)
     for lowest, beyond in [(0, 1), (77, 78), (255, 256), (0, 2), (120, 122), (254, 256), (0, 256)]:
         assert_equals_pillow(name, random.integers(lowest, beyond, (18, 3, 20, 20)).astype(np.uint8))
@@ -35,6 +35,6 @@ def test_equals_pillow_on_images_of_few_colours(name):
     assert_equals_pillow(name, rare)
 
 
-def test_colour_leaves_one_channel_as_it_is():
+def test_colour_does_not_change_one_channel():
     images = torch.from_numpy(crops(9, 1, 8, 8))
     assert torch.equal(COLOUR["Color"](images, torch.arange(1, 10)), images)

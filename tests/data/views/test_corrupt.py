@@ -15,7 +15,7 @@ def table(rows: int, seed: int = 0) -> torch.Tensor:
     return torch.from_numpy(np.column_stack([random.random(rows), category, random.random(rows)]).astype(np.float32))
 
 
-def test_equals_a_loop_over_rows_and_features():
+def test_corrupt_equals_a_plain_loop():
     rows, donors = table(40), table(30, seed=1)
     u = uniforms(0, "test", 0, 40, 6)
     expected = rows.numpy().copy()
@@ -29,7 +29,7 @@ def test_equals_a_loop_over_rows_and_features():
     assert (expected != rows.numpy()).any(1).mean() > 0.5
 
 
-def test_nothing_is_replaced_at_zero_and_everything_at_one_and_the_input_stays():
+def test_corrupt_with_probability_zero_and_one():
     rows, donors = table(200), table(50, seed=1) + 10
     before, u = rows.clone(), torch.from_numpy(uniforms(0, "test", 0, 200, 6))
     assert torch.equal(Corrupt(0, donors, GROUPS)(rows, u), rows)
@@ -37,8 +37,8 @@ def test_nothing_is_replaced_at_zero_and_everything_at_one_and_the_input_stays()
     assert torch.equal(rows, before)
 
 
-def test_categories_stay_whole_and_marginals_stay_as_they_were():
-    """Two-sample and chi-square tests: each fails by chance once in 10,000 seeds, and the seed is fixed."""
+def test_corrupt_keeps_categories_and_marginals():
+    """Each test fails by chance once in 10,000 seeds, and the seed is fixed."""
     donors = table(5000)
     seen = Corrupt(0.5, donors, GROUPS)(donors, torch.from_numpy(uniforms(2, "test", 0, 5000, 6)))
     assert (seen[:, 1:4].sum(1) == 1).all()

@@ -18,7 +18,7 @@ def plain(image, flipped, top, left, padding):
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 @pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28), (3, 24, 40)])
-def test_every_flip_and_shift_equals_numpys_reflect_padding(shape, dtype):
+def test_flip_crop_equals_numpy_reflect_padding(shape, dtype):
     padding = min(shape[1:]) // 8
     shifts = 2 * padding + 1
     choices = list(itertools.product((True, False), range(shifts), range(shifts)))
@@ -29,13 +29,13 @@ def test_every_flip_and_shift_equals_numpys_reflect_padding(shape, dtype):
     np.testing.assert_array_equal(views.numpy(), expected)
 
 
-def test_flip_can_be_switched_off_and_the_padding_chosen():
+def test_flip_crop_without_flip_and_with_padding():
     images = crops(1, 3, 16, 16)
     u = torch.tensor([[0.0, 0.0, 0.0]])
     view = FlipCrop(padding=15, flip=False)(torch.from_numpy(images), u)
     np.testing.assert_array_equal(view[0].numpy(), plain(images[0], False, 0, 0, 15))
 
 
-def test_a_padding_that_reflection_cannot_fill_is_refused():
+def test_flip_crop_rejects_too_much_padding():
     with pytest.raises(UserError, match="padding of 8 does not fit images of 8 x 9 pixels"):
         FlipCrop(padding=8)(torch.zeros(1, 1, 8, 9), torch.zeros(1, 3))

@@ -19,7 +19,7 @@ def both(name, images, level, sign):
     "shape", [(3, 32, 32), (1, 28, 28), (3, 24, 41), (1, 2, 5), (3, 50, 50), (3, 96, 96), (1, 224, 224)]
 )
 @pytest.mark.parametrize("name", GEOMETRIC)
-def test_equals_pillow_pixel_for_pixel_at_every_level(name, shape):
+def test_move_equals_pillow_at_every_level(name, shape):
     images = crops(5, *shape)
     for level in range(1, 10):
         for sign in (1, -1):
@@ -27,7 +27,7 @@ def test_equals_pillow_pixel_for_pixel_at_every_level(name, shape):
             np.testing.assert_array_equal(ours, pillows, err_msg=f"level {sign * level}")
 
 
-def test_each_image_is_moved_in_its_own_way():
+def test_move_applies_one_operation_per_image():
     images = crops(5, 3, 32, 32)
     ours = move(torch.from_numpy(images), torch.arange(5), torch.arange(5) + 3, torch.arange(5) % 2 == 1)
     for number, name in enumerate(GEOMETRIC):

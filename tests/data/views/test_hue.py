@@ -18,13 +18,13 @@ def shifted(images, shares):
 
 
 def every_colour(step):
-    """One image [1, 3, n^2, n] of all colours whose values are multiples of the step, 0 and 255 included."""
+    """One image [1, 3, n^2, n] of all colours whose values are multiples of the step."""
     values = np.arange(0, 256, step, dtype=np.uint8)
     return np.stack(np.meshgrid(values, values, values, indexing="ij")).reshape(1, 3, -1, len(values))
 
 
 @pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28), (3, 24, 40), (3, 1, 1)])
-def test_equals_pillows_way_through_hsv_on_photographs(shape):
+def test_shift_hue_equals_pillow_on_photographs(shape):
     images = crops(len(SHARES), *shape)
     pairs = zip(images, SHARES.tolist(), strict=True)
     expected = [from_pillow(pillow_paws.shift_hue(to_pillow(image), share)) for image, share in pairs]
@@ -32,14 +32,14 @@ def test_equals_pillows_way_through_hsv_on_photographs(shape):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, -0.37])
-def test_equals_pillows_way_through_hsv_on_colours_from_all_over_the_cube(share):
+def test_shift_hue_equals_pillow_over_the_colour_cube(share):
     images = every_colour(3)
     expected = from_pillow(pillow_paws.shift_hue(to_pillow(images[0]), share))
     np.testing.assert_array_equal(shifted(images, np.array([share]))[0], expected)
 
 
-def test_every_pair_of_chroma_and_step_has_pillows_hue():
-    """With the largest value at 255 these are all the entries of the table that images can reach."""
+def test_hue_table_equals_pillow():
+    """With the largest value at 255, these are all entries of the table that images can reach."""
     level = np.arange(256, dtype=np.uint8)
     low, middle = (plane.ravel() for plane in np.meshgrid(level, level))
     low, middle = np.minimum(low, middle), np.maximum(low, middle)
@@ -51,9 +51,12 @@ def test_every_pair_of_chroma_and_step_has_pillows_hue():
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, -0.2])
-def test_unrounded_arithmetic_differs_by_what_bytes_of_hue_and_saturation_can_hold(share):
-    """A 255th of a turn is 6 grey levels: one for the cut hue, one for the cut shift, one where bytes go round at 256
-    and not 255; a 255th of saturation is one more, and rounding half of one."""
+def test_shift_hue_is_close_to_exact_arithmetic(share):
+    """Three times 6 grey levels, a 255th of a turn, and 1.5 more.
+
+    Hue and shift are truncated, and bytes wrap around at 256, not 255; a 255th of saturation is
+    one level, rounding half of one.
+    """
     images = every_colour(17)
     red, green, blue = images[0].reshape(3, -1) / 255
     turned = [
@@ -65,11 +68,11 @@ def test_unrounded_arithmetic_differs_by_what_bytes_of_hue_and_saturation_can_ho
     assert off.mean() < 3
 
 
-def test_one_channel_has_no_hue():
+def test_shift_hue_does_not_change_one_channel():
     images = crops(4, 1, 8, 8)
     np.testing.assert_array_equal(shifted(images, np.full(4, 0.3)), images)
 
 
-def test_a_third_of_a_turn_makes_red_green_green_blue_and_blue_red():
+def test_shift_hue_by_a_third_permutes_primaries():
     primaries = np.eye(3, dtype=np.uint8)[:, :, None, None] * 255
     np.testing.assert_array_equal(shifted(primaries, np.full(3, 1 / 3 + 1e-6)), np.roll(primaries, 1, axis=1))

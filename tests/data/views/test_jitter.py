@@ -24,19 +24,19 @@ def assert_equals_pillow(images, u, strength):
 
 @pytest.mark.parametrize("strength", [0, 0.5, 1, 2.5])
 @pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28), (3, 24, 40), (3, 1, 1)])
-def test_equals_a_loop_over_the_images_with_pillow(shape, strength):
+def test_jitter_equals_pillow(shape, strength):
     assert_equals_pillow(crops(240, *shape), uniforms(0, "test", 0, 240, 5), strength)
 
 
 @pytest.mark.parametrize("end", [0.0, BELOW_ONE])
-def test_equals_pillow_at_the_ends_of_the_ranges_in_every_order(end):
+def test_jitter_equals_pillow_in_every_order(end):
     u = np.full((24, 5), end, dtype=np.float32)
     u[:, 4] = (np.arange(24) + 0.5) / 24
     assert_equals_pillow(crops(24, 3, 16, 16), u, 1)
 
 
-def test_orders_are_uniform_and_so_are_amounts_in_their_ranges(monkeypatch):
-    """Each recorded change marks the image by its number, so that the digits of a pixel tell its order."""
+def test_jitter_draws_orders_and_amounts_uniformly(monkeypatch):
+    """Each recorded change marks the image with its number, so that a pixel holds the order."""
     amounts = {}
 
     def recorder(number):
@@ -56,13 +56,7 @@ def test_orders_are_uniform_and_so_are_amounts_in_their_ranges(monkeypatch):
         assert kstest(torch.cat(amounts[number]), "uniform", (low, length)).pvalue > ERROR_RATE
 
 
-@pytest.mark.parametrize(("channels", "dtype"), [(3, torch.float32), (4, torch.uint8)])
-def test_images_that_it_cannot_treat_are_refused(channels, dtype):
-    with pytest.raises(UserError, match="the view Jitter needs uint8 images with 1 or 3 channels"):
-        Jitter(1)(torch.zeros(1, channels, 8, 8, dtype=dtype), torch.zeros(1, 5))
-
-
 @pytest.mark.parametrize("strength", [-0.1, 2.6, float("nan")])
-def test_impossible_settings_are_refused(strength):
-    with pytest.raises(UserError, match=r"strength must be from 0 to 2\.5"):
+def test_jitter_rejects_impossible_settings(strength):
+    with pytest.raises(UserError, match="strength must be"):
         Jitter(strength)

@@ -6,7 +6,7 @@ from surelabel.data.views import Noise
 from surelabel.utils.rng import uniforms
 
 
-def test_equals_the_normal_quantile_of_each_draw_where_it_is_asked_for():
+def test_noise_equals_the_normal_quantile():
     rows = torch.randn(50, 3, generator=torch.Generator().manual_seed(0))
     u = uniforms(0, "test", 0, 50, 3)
     seen = Noise(0.5, torch.tensor([1.0, 0.0, 1.0]))(rows, torch.from_numpy(u))
@@ -14,14 +14,14 @@ def test_equals_the_normal_quantile_of_each_draw_where_it_is_asked_for():
     np.testing.assert_allclose(seen.numpy(), expected, atol=1e-5)
 
 
-def test_the_smallest_and_the_largest_draw_give_finite_numbers():
+def test_noise_is_finite_for_extreme_draws():
     u = torch.tensor([[0.0], [1 - 2**-24]])
     seen = Noise(1.0, torch.ones(1))(torch.zeros(2, 1), u)
     assert torch.isfinite(seen).all()
     assert 5 < seen[1] == -seen[0]
 
 
-def test_the_noise_is_normal():
+def test_noise_is_normal():
     """Kolmogorov's test: it fails by chance once in 10,000 seeds, and the seed is fixed."""
     u = torch.from_numpy(uniforms(1, "test", 0, 10_000, 1))
     noise = Noise(2.0, torch.ones(1))(torch.zeros(10_000, 1), u)

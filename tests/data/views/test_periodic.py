@@ -18,7 +18,7 @@ def plain(image, u):
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 @pytest.mark.parametrize("side", [1, 7, 32])
-def test_equals_numpys_roll_turn_and_flip_of_each_image(side, dtype):
+def test_periodic_equals_numpy(side, dtype):
     images = (np.random.default_rng(0).random((400, 2, side, side)) * 255).astype(dtype)
     u = uniforms(0, "test", 0, 400, 4)
     views = Periodic()(torch.from_numpy(images), torch.from_numpy(u))
@@ -26,8 +26,8 @@ def test_equals_numpys_roll_turn_and_flip_of_each_image(side, dtype):
     np.testing.assert_array_equal(views.numpy(), expected)
 
 
-def test_neighbours_stay_neighbours_across_the_border():
-    """Steps between adjacent pixels, the border's included, are the same multiset before and after."""
+def test_periodic_keeps_neighbours_across_the_border():
+    """The multiset of steps between adjacent pixels, also across the border, does not change."""
 
     def steps(images):
         both = torch.cat([(images - images.roll(1, axis)).abs().flatten(1) for axis in (2, 3)], dim=1)
@@ -39,6 +39,6 @@ def test_neighbours_stay_neighbours_across_the_border():
     assert torch.equal(steps(views), steps(images))
 
 
-def test_images_that_are_not_square_are_refused():
-    with pytest.raises(UserError, match="needs square ones, but these have 8 x 9 pixels"):
+def test_periodic_rejects_images_that_are_not_square():
+    with pytest.raises(UserError, match="needs square images, but these have 8 x 9"):
         Periodic()(torch.zeros(1, 1, 8, 9), torch.zeros(1, 4))

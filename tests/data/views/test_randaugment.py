@@ -16,7 +16,7 @@ ROWS = 20000
 
 @pytest.mark.parametrize(("ops", "probability"), [(2, 0.5), (1, 1.0), (4, 0.9)])
 @pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28), (3, 24, 40)])
-def test_equals_a_loop_over_the_images_with_pillow(shape, ops, probability):
+def test_randaugment_equals_pillow(shape, ops, probability):
     view = RandAugment(ops, probability)
     images, u = crops(300, *shape), uniforms(0, "test", ops, 300, view.draws)
     views = view(torch.from_numpy(images), torch.from_numpy(u)).numpy()
@@ -27,7 +27,7 @@ def test_equals_a_loop_over_the_images_with_pillow(shape, ops, probability):
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """What the view drew for 20,000 images: for each of its two rounds, (operation, level, negative)."""
+    """(operation, level, negative) of 20,000 images, for each of two rounds."""
     rounds = []
 
     def record(images, *drawn):
@@ -40,8 +40,8 @@ def drawn(monkeypatch):
     return rounds
 
 
-def test_operations_are_uniform_and_left_out_half_of_the_time(drawn):
-    """13 of 14 operations do something, so Identity's share is 1/2 + 1/28 and each other's is 1/28."""
+def test_randaugment_operations_are_uniform(drawn):
+    """13 of 14 operations do something: Identity has probability 1/2 + 1/28, each other 1/28."""
     assert len(randaugment.OPERATIONS) == 14
     expected = np.full(14, ROWS / 28)
     expected[randaugment.OPERATIONS.index("Identity")] += ROWS / 2
@@ -49,7 +49,7 @@ def test_operations_are_uniform_and_left_out_half_of_the_time(drawn):
         assert chisquare(np.bincount(operation, minlength=14), expected).pvalue > ERROR_RATE
 
 
-def test_levels_are_uniform_from_1_to_9(drawn):
+def test_randaugment_levels_are_uniform(drawn):
     for _, level, _ in drawn:
         counts = np.bincount(level, minlength=10)
         assert len(counts) == 10
@@ -57,25 +57,19 @@ def test_levels_are_uniform_from_1_to_9(drawn):
         assert chisquare(counts[1:]).pvalue > ERROR_RATE
 
 
-def test_signs_are_balanced(drawn):
+def test_randaugment_signs_are_balanced(drawn):
     for _, _, negative in drawn:
         assert binomtest(int(negative.sum()), ROWS).pvalue > ERROR_RATE
 
 
-def test_operation_level_sign_and_round_are_independent(drawn):
+def test_randaugment_draws_are_independent(drawn):
     (first, level, negative), (second, _, _) = drawn
     for one, other in [(first, second), (first, level), (first, negative), (level, negative)]:
         table = np.histogram2d(one, other, bins=[np.arange(one.min(), one.max() + 2), np.unique(other).size])[0]
         assert chi2_contingency(table).pvalue > ERROR_RATE
 
 
-@pytest.mark.parametrize(("channels", "dtype"), [(3, torch.float32), (4, torch.uint8)])
-def test_images_that_it_cannot_treat_are_refused(channels, dtype):
-    with pytest.raises(UserError, match="uint8 images with 1 or 3 channels"):
-        RandAugment()(torch.zeros(1, channels, 8, 8, dtype=dtype), torch.zeros(1, 8))
-
-
 @pytest.mark.parametrize("settings", [{"ops": 0}, {"probability": 1.5}, {"probability": float("nan")}])
-def test_impossible_settings_are_refused(settings):
-    with pytest.raises(UserError, match="ops must be at least 1 and probability from 0 to 1"):
+def test_randaugment_rejects_impossible_settings(settings):
+    with pytest.raises(UserError, match="ops must be"):
         RandAugment(**settings)

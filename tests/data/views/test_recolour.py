@@ -19,13 +19,13 @@ PILLOW = {
 
 @pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28), (3, 24, 40), (3, 1, 1)])
 @pytest.mark.parametrize("view", PILLOW, ids=str)
-def test_equals_pillow(view, shape):
+def test_recolour_equals_pillow(view, shape):
     images = crops(60, *shape)
     views = view(torch.from_numpy(images), torch.empty(60, 0)).numpy()
     np.testing.assert_array_equal(views, np.stack([from_pillow(PILLOW[view](to_pillow(image))) for image in images]))
 
 
-def test_a_drawn_threshold_inverts_as_pillow_does_from_one_to_nothing():
+def test_solarize_with_random_thresholds_equals_pillow():
     images = crops(60, 3, 32, 32)
     u = torch.linspace(0, 1, 60).clamp(max=1 - 2**-24)[:, None]
     views = Solarize()(torch.from_numpy(images), u).numpy()
@@ -35,14 +35,7 @@ def test_a_drawn_threshold_inverts_as_pillow_does_from_one_to_nothing():
     np.testing.assert_array_equal(views[-1], images[-1])
 
 
-@pytest.mark.parametrize(("channels", "dtype"), [(3, torch.float32), (4, torch.uint8)])
-@pytest.mark.parametrize("view", [Solarize(), Equalize(), Grey()], ids=str)
-def test_images_that_it_cannot_treat_are_refused(view, channels, dtype):
-    with pytest.raises(UserError, match=f"the view {type(view).__name__} needs uint8 images with 1 or 3 channels"):
-        view(torch.zeros(1, channels, 8, 8, dtype=dtype), torch.empty(1, 0))
-
-
 @pytest.mark.parametrize("threshold", [-1, 256])
-def test_impossible_settings_are_refused(threshold):
-    with pytest.raises(UserError, match="threshold must be from 0 to 255"):
+def test_solarize_rejects_impossible_settings(threshold):
+    with pytest.raises(UserError, match="threshold must be"):
         Solarize(threshold)

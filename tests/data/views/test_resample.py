@@ -12,7 +12,7 @@ def plain(image, down, across, rounded):
 
 
 @pytest.mark.parametrize("shape", [(3, 9, 7, 4, 11), (1, 1, 1, 3, 2), (2, 5, 30, 1, 1)])
-def test_equals_einsum_image_by_image(shape):
+def test_resample_equals_einsum(shape):
     channels, height, width, new_height, new_width = shape
     random = np.random.default_rng(0)
     images = random.integers(256, size=(20, channels, height, width))

@@ -23,8 +23,8 @@ ERROR_RATE = 1e-3
 @pytest.mark.parametrize(
     ("shape", "share"), [((3, 32, 32), 0.02), ((1, 28, 28), 0.02), ((3, 24, 40), 0.04), ((3, 120, 61), 0.15)]
 )
-def test_bytes_are_at_most_one_grey_level_off_pillow_and_that_seldom(shape, share, size, scale):
-    """More often at 4 : 5, where a tenth of all sums end in a half, and where Pillow takes the vertical axis first."""
+def test_resized_crop_of_bytes_is_within_one_grey_level_of_pillow(shape, share, size, scale):
+    """More differ at 4 : 5, where a tenth of all sums end in a half, and in tall boxes."""
     images, u = crops(60, *shape), uniforms(0, "test", 0, 60, 22)
     views = ResizedCrop(size, scale)(torch.from_numpy(images), torch.from_numpy(u)).numpy()
     pairs = zip(images, u.tolist(), strict=True)
@@ -35,7 +35,7 @@ def test_bytes_are_at_most_one_grey_level_off_pillow_and_that_seldom(shape, shar
 
 
 @pytest.mark.parametrize("size", [None, 5, 40])
-def test_floats_of_any_channels_equal_pillows_float_images(size):
+def test_resized_crop_of_floats_equals_pillow(size):
     images = np.random.default_rng(0).normal(size=(40, 5, 20, 28)).astype(np.float32)
     u = uniforms(0, "test", 0, 40, 22)
     views = ResizedCrop(size, (0.1, 1))(torch.from_numpy(images), torch.from_numpy(u)).numpy()
@@ -53,7 +53,7 @@ def test_floats_of_any_channels_equal_pillows_float_images(size):
     scale=st.tuples(st.floats(0.01, 1), st.floats(0.01, 1)).map(lambda pair: tuple(sorted(pair))),
     ratio=st.tuples(st.floats(0.1, 9), st.floats(0.1, 9)).map(lambda pair: tuple(sorted(pair))),
 )
-def test_the_box_is_a_plain_loops_and_lies_inside(draws, height, width, scale, ratio):
+def test_resized_crop_boxes_equal_a_plain_loop(draws, height, width, scale, ratio):
     boxes = torch.stack(ResizedCrop(None, scale, ratio).boxes(height, width, torch.tensor(draws)), dim=1)
     for (top, left, h, w), own in zip(boxes.tolist(), draws, strict=True):
         assert (left, top, left + w, top + h) == box(width, height, own, scale, ratio)
@@ -63,7 +63,7 @@ def test_the_box_is_a_plain_loops_and_lies_inside(draws, height, width, scale, r
 
 @pytest.mark.parametrize(("height", "width"), [(32, 32), (96, 64), (20, 90)])
 @pytest.mark.parametrize("scale", [(0.3, 0.75), (0.75, 1.0)])
-def test_areas_ratios_and_places_are_distributed_in_a_plain_loop_of_tries(height, width, scale):
+def test_resized_crop_boxes_have_the_right_distribution(height, width, scale):
     """Against a plain loop over images and tries, fed by another generator."""
     rows = 6000
     u = torch.from_numpy(uniforms(7, "test", height, rows, 22))
@@ -78,7 +78,7 @@ def test_areas_ratios_and_places_are_distributed_in_a_plain_loop_of_tries(height
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
-def test_the_whole_of_a_square_image_at_its_own_size_is_the_image(dtype):
+def test_resized_crop_of_everything_is_the_image(dtype):
     images = torch.from_numpy(crops(50, 3, 32, 32)).to(dtype)
     views = ResizedCrop(None, (1, 1))(images, torch.from_numpy(uniforms(0, "test", 0, 50, 22)))
     assert torch.equal(views, images)
@@ -86,7 +86,7 @@ def test_the_whole_of_a_square_image_at_its_own_size_is_the_image(dtype):
 
 @settings(max_examples=30)
 @given(value=st.integers(0, 255), height=st.integers(1, 700), width=st.integers(1, 40), size=st.integers(1, 40))
-def test_one_colour_stays_one_colour_also_from_one_pixel_and_from_hundreds_into_one(value, height, width, size):
+def test_resized_crop_keeps_one_colour(value, height, width, size):
     images = torch.full((3, 2, height, width), value, dtype=torch.uint8)
     u = torch.tensor([[0.0] * 22, [BELOW_ONE] * 22, [0.5] * 22])
     view = ResizedCrop(size, (0.2, 1))
@@ -107,6 +107,6 @@ def test_one_colour_stays_one_colour_also_from_one_pixel_and_from_hundreds_into_
         {"size": 8, "scale": (0.5, 1), "ratio": (1, float("inf"))},
     ],
 )
-def test_impossible_settings_are_refused(settings):
-    with pytest.raises(UserError, match="is not possible: size must be 1 or more, scale two shares"):
+def test_resized_crop_rejects_impossible_settings(settings):
+    with pytest.raises(UserError, match="size must be 1 or more, scale two fractions"):
         ResizedCrop(**settings)

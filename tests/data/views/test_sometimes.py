@@ -17,7 +17,7 @@ class Counting(Identity):
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.3, 1.0])
-def test_drawn_images_are_viewed_with_draws_of_their_own_and_the_others_kept(probability):
+def test_sometimes_applies_the_view_to_drawn_images(probability):
     view = Sometimes(probability, FlipCrop())
     assert view.draws == 4
     u = torch.from_numpy(uniforms(0, "test", 0, 50, 4))
@@ -25,13 +25,13 @@ def test_drawn_images_are_viewed_with_draws_of_their_own_and_the_others_kept(pro
     assert torch.equal(view(IMAGES, u), torch.where(drawn, FlipCrop()(IMAGES, u[:, 1:]), IMAGES))
 
 
-def test_only_the_drawn_images_are_computed():
+def test_sometimes_computes_drawn_images_only():
     u = torch.from_numpy(uniforms(0, "test", 0, 50, 1))
     Sometimes(0.3, Counting())(IMAGES, u)
     assert Counting.seen == (u < 0.3).sum()
 
 
-def test_the_share_is_the_probability():
+def test_sometimes_has_the_given_probability():
     # Wrong once in a thousand seeds, and the seed is fixed.
     black = torch.zeros(20000, 1, 1, 1, dtype=torch.uint8)
     views = Sometimes(0.2, Solarize(0))(black, torch.from_numpy(uniforms(0, "test", 0, 20000, 1)))
@@ -39,7 +39,7 @@ def test_the_share_is_the_probability():
 
 
 @pytest.mark.parametrize("probability", [0, 1])
-def test_refusals_do_not_depend_on_what_is_drawn(probability):
+def test_sometimes_rejects_images_whatever_is_drawn(probability):
     with pytest.raises(UserError, match="must not change their height and width"):
         Sometimes(probability, ResizedCrop(8, (0.5, 1)))(IMAGES, torch.zeros(50, 23))
     with pytest.raises(UserError, match="uint8"):
@@ -47,6 +47,6 @@ def test_refusals_do_not_depend_on_what_is_drawn(probability):
 
 
 @pytest.mark.parametrize("probability", [-0.1, 1.1, float("nan")])
-def test_impossible_settings_are_refused(probability):
-    with pytest.raises(UserError, match="probability must be from 0 to 1"):
+def test_sometimes_rejects_impossible_settings(probability):
+    with pytest.raises(UserError, match="probability must be"):
         Sometimes(probability, Flip())

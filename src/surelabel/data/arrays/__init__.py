@@ -1,1 +1,1 @@
-"""Samples in memory and in .npy and .npz files."""
+"""Arrays in memory and in .npy and .npz files."""

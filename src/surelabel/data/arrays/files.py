@@ -1,4 +1,4 @@
-"""Own data in NumPy's files: `.npy`, memory-mapped, and `.npz`."""
+"""Load `.npy` (memory-mapped) and `.npz` files."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from surelabel.data.arrays.source import ArraySource, Layout, user_data_set
 from surelabel.data.source import DataSet
 from surelabel.utils.errors import UserError
 
-# Each part of a data set and the keys that it may have in an .npz, those of Keras and MedMNIST among them; X is x.
+# Allowed .npz keys for each array, in any case; they include those of Keras and MedMNIST.
 KEYS = {
     "images": ("images", "x", "train_images", "x_train"),
     "labels": ("labels", "y", "train_labels", "y_train"),
@@ -23,7 +23,7 @@ KEYS = {
 
 
 def load_npy(path: str | Path, layout: Layout | None = None) -> DataSet:
-    """Images from NAME.npy, memory-mapped; labels from NAME.labels.npy where that exists, mapped if they are int64."""
+    """Images from NAME.npy, memory-mapped, and labels from NAME.labels.npy if it exists."""
     path = Path(path)
     with _reading(path):
         images = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -37,7 +37,7 @@ def load_npy(path: str | Path, layout: Layout | None = None) -> DataSet:
 
 
 def load_npz(path: str | Path, layout: Layout | None = None) -> DataSet:
-    """Images, and where present labels, class names and a test set, from an .npz with the keys named in `KEYS`."""
+    """Images and, if present, labels, class names and a test set, under the keys in `KEYS`."""
     path = Path(path)
     with _reading(path), np.load(path, allow_pickle=False) as file:
         present = file.files
@@ -45,8 +45,8 @@ def load_npz(path: str | Path, layout: Layout | None = None) -> DataSet:
     with _about(path):
         if "images" not in parts:
             raise UserError(
-                f"there are no images: one array must be named {' or '.join(KEYS['images'])}; "
-                f"it has {', '.join(present) or 'none'}"
+                f"there are no images: name one array {' or '.join(KEYS['images'])}; "
+                f"the file has {', '.join(present) or 'none'}"
             )
         names = None if "classes" not in parts else parts["classes"].ravel().tolist()
         train = ArraySource(parts["images"], parts.get("labels"), names, layout)
@@ -56,7 +56,7 @@ def load_npz(path: str | Path, layout: Layout | None = None) -> DataSet:
 def _only_key(part: str, present: list[str]) -> str | None:
     keys = [key for name in KEYS[part] for key in present if key.lower() == name]
     if len(keys) > 1:
-        raise UserError(f"the {part} are there more than once, as {' and '.join(keys)}: keep one")
+        raise UserError(f"there are several {part}, {' and '.join(keys)}: keep one")
     return keys[0] if keys else None
 
 
@@ -64,7 +64,7 @@ def _test_source(parts: dict[str, NDArray[Any]], classes: tuple[str, ...], layou
     if "test images" not in parts:
         return None
     if "test labels" not in parts:
-        raise UserError(f"the test images have no labels: name these {' or '.join(KEYS['test labels'])}")
+        raise UserError(f"the test images have no labels: add an array {' or '.join(KEYS['test labels'])}")
     try:
         return ArraySource(parts["test images"], parts["test labels"], classes, layout)
     except UserError as error:
@@ -87,8 +87,8 @@ def _reading(path: Path) -> Iterator[None]:
         raise UserError(f"there is no file {path}") from error
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
-    except Exception as error:  # a damaged header goes through Python's own parser, which may raise nearly anything
+    except Exception as error:  # a damaged header reaches Python's parser, which may raise nearly anything
         raise UserError(
-            f"{path} cannot be read ({error}): it is truncated, corrupt or holds Python objects; write it again with "
-            "np.save or np.savez from plain arrays"
+            f"{path} cannot be read ({error}): it is truncated, corrupt or holds Python objects; "
+            "save plain arrays again with np.save or np.savez"
         ) from error

@@ -1,1 +1,1 @@
-"""The published data sets: CIFAR, MNIST, photonic crystals."""
+"""Published data sets: CIFAR, MNIST, photonic crystals."""

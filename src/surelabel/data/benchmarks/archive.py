@@ -1,4 +1,4 @@
-"""Named files out of a folder, a .tar.gz or a .gz, read into memory: nothing is written where an archive says."""
+"""Read files from a folder, a .tar.gz or a .gz into memory. Nothing is unpacked to disk."""
 
 import gzip
 import tarfile
@@ -9,7 +9,7 @@ from typing import Protocol
 
 from surelabel.utils.errors import UserError
 
-# The largest file that is read is a sixth of this; a compressed file that grows beyond it is an attack or a mistake.
+# Six times the largest official file: whatever unpacks to more is an attack or a mistake.
 MOST_BYTES = 2**30
 BLOCK = 2**20
 DAMAGE = (OSError, EOFError, zlib.error, tarfile.TarError, ValueError, OverflowError)
@@ -20,14 +20,14 @@ class _Readable(Protocol):
 
 
 def read_files(place: Path, names: Collection[str]) -> dict[str, bytes]:
-    """The contents of the named files in a folder, or of the members of a .tar.gz that have these base names."""
+    """The contents of these files of a folder, or of the .tar.gz members with these base names."""
     if place.is_dir():
         found = {name: read_file(place / name) for name in names if (place / name).is_file()}
     else:
         found = _from_tar(place, names)
     missing = [name for name in names if name not in found]
     if missing:
-        raise UserError(f"{place} is incomplete, without {', '.join(missing)}: fetch or unpack it again")
+        raise UserError(f"{place} lacks {', '.join(missing)}: download or unpack it again")
     return found
 
 
@@ -51,11 +51,11 @@ def _from_tar(path: Path, names: Collection[str]) -> dict[str, bytes]:
                     if content is None:
                         continue
                     if name in found:
-                        raise UserError(f"{path} holds {name} more than once: fetch it again")
+                        raise UserError(f"{path} holds {name} more than once: download it again")
                     found[name] = _read(content, path)
                     if len(found[name]) != member.size:
                         raise EOFError(f"{name} has {len(found[name]):,} bytes instead of {member.size:,}")
-            # The checksum stands behind the last byte, and is compared only when that is reached.
+            # gzip compares its checksum only when the end is reached.
             while stream.read(BLOCK):
                 pass
     except DAMAGE as error:
@@ -69,10 +69,10 @@ def _read(stream: _Readable, path: Path) -> bytes:
         blocks.append(block)
         size += len(block)
         if size > MOST_BYTES:
-            raise UserError(f"{path} unpacks to more than {MOST_BYTES:,} bytes, which no official file does")
+            raise UserError(f"{path} unpacks to more than {MOST_BYTES:,} bytes: it is not the official file")
     return b"".join(blocks)
 
 
 def _damaged(path: Path, error: Exception) -> UserError:
     size = f" of {path.stat().st_size:,} bytes" if path.is_file() else ""
-    return UserError(f"{path}{size} cannot be read, being truncated or corrupt ({error}): fetch it again")
+    return UserError(f"{path}{size} is truncated or corrupt ({error}): download it again")

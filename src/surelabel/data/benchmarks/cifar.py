@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 from the official archives, binary or python, packed or unpacked. Nothing is downloaded."""
+"""CIFAR-10 and CIFAR-100 from the official binary or python archives, packed or unpacked."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ Records = tuple[NDArray[np.int64], NDArray[np.uint8]]  # labels [n], pixels [n, 
 
 @dataclass(frozen=True)
 class _Version:
-    """One official way to publish a set."""
+    """One official distribution of a set."""
 
     archive: str
     archive_bytes: int
@@ -39,11 +39,11 @@ class _Set:
     title: str
     classes: int
     train_records: int  # in one official training file
-    label_bytes: int  # before each image in a binary file; the last of them is the class
+    label_bytes: int  # before each image in a binary file; the last one is the class
     labels_key: str  # of the class labels in a pickle
     names_key: str
     mean: tuple[float, ...]  # of pixels between 0 and 1
-    deviation: tuple[float, ...]
+    std: tuple[float, ...]
     versions: tuple[_Version, ...]
 
 
@@ -56,7 +56,7 @@ SETS = {
         labels_key="labels",
         names_key="label_names",
         mean=(0.4914, 0.4822, 0.4465),
-        deviation=(0.2471, 0.2435, 0.2616),
+        std=(0.2471, 0.2435, 0.2616),
         versions=(
             _Version(
                 archive="cifar-10-binary.tar.gz",
@@ -86,7 +86,7 @@ SETS = {
         labels_key="fine_labels",
         names_key="fine_label_names",
         mean=(0.5071, 0.4867, 0.4408),
-        deviation=(0.2675, 0.2565, 0.2761),
+        std=(0.2675, 0.2565, 0.2761),
         versions=(
             _Version(
                 archive="cifar-100-binary.tar.gz",
@@ -112,7 +112,10 @@ SETS = {
 
 
 def load(data_dir: str | Path | None, name: Literal["cifar10", "cifar100"]) -> DataSet:
-    """CIFAR-10 or CIFAR-100 out of a folder that holds an official archive, or is or holds what one unpacks to."""
+    """CIFAR-10 or CIFAR-100 from a folder with an official archive or with what one unpacks to.
+
+    The unpacked folder itself works too. Nothing is downloaded.
+    """
     wanted = SETS[name]
     version, place = _find(wanted, data_dir)
     files = _read(version, place)
@@ -120,17 +123,17 @@ def load(data_dir: str | Path | None, name: Literal["cifar10", "cifar100"]) -> D
     read = _pickled if version.pickled else _binary
     parts = [read(wanted, files.pop(file), place, file) for file in (*version.train, version.test)]
     test = _source([parts.pop()], classes)
-    offset, scale = (tuple(255 * value for value in values) for values in (wanted.mean, wanted.deviation))
+    offset, scale = (tuple(255 * value for value in values) for values in (wanted.mean, wanted.std))
     return DataSet(name, _source(parts, classes), test, (offset, scale))
 
 
 def _find(wanted: _Set, data_dir: str | Path | None) -> tuple[_Version, Path]:
-    """Unpacked files before archives, binary before python: the quickest to read that is there."""
+    """The version that is quickest to read: unpacked before packed, binary before python."""
     if data_dir is not None:
         for version, place in _places(wanted, Path(data_dir)):
             if place.is_file() or (place / version.train[0]).is_file():
                 return version, place
-    where = "no folder is given (--data-dir)" if data_dir is None else f"{data_dir} holds none of them"
+    where = "no --data-dir is given" if data_dir is None else f"{data_dir} has none of them"
     archives = " or ".join(version.archive for version in wanted.versions)
     folders = " or ".join(f"{version.folder}/" for version in wanted.versions)
     raise UserError(f"{wanted.title} needs {archives}, or the unpacked {folders}, but {where}. Get one from {HOME}")
@@ -161,7 +164,7 @@ def _class_names(wanted: _Set, version: _Version, content: bytes, place: Path) -
     else:
         raw = content.split()
     if len(raw) != wanted.classes:
-        raise UserError(f"{origin} names {len(raw)} classes instead of {wanted.classes}: fetch it again")
+        raise UserError(f"{origin} names {len(raw)} classes instead of {wanted.classes}: download it again")
     return [name.decode("utf-8", "replace") for name in raw]
 
 
@@ -170,8 +173,8 @@ def _binary(wanted: _Set, content: bytes, place: Path, file: str) -> Records:
     if not content or len(content) % size:
         official = size * (10_000 if file == wanted.versions[0].test else wanted.train_records)
         raise UserError(
-            f"{place}: {file} is truncated or corrupt: it has {len(content):,} bytes, which is no whole number of "
-            f"records of {size:,} bytes (the official file has {official:,}); fetch it again"
+            f"{place}: {file} is truncated or corrupt: its {len(content):,} bytes are not a multiple of "
+            f"{size:,}, the size of a record (the official file has {official:,} bytes); download it again"
         )
     records = np.frombuffer(content, np.uint8).reshape(-1, size)
     labels = records[:, wanted.label_bytes - 1].astype(np.int64)
@@ -183,10 +186,10 @@ def _pickled(wanted: _Set, content: bytes, place: Path, file: str) -> Records:
     batch = load_dict(content, origin)
     pixels, labels = batch.get("data"), batch.get(wanted.labels_key)
     if not isinstance(pixels, np.ndarray) or pixels.ndim != 2 or pixels.shape[1] != PIXELS:
-        raise UserError(f"{origin} has no data of {PIXELS} bytes an image: it is corrupt; fetch it again")
+        raise UserError(f"{origin} is corrupt: it has no data with {PIXELS} bytes per image; download it again")
     if not isinstance(labels, list) or len(labels) != len(pixels) or not all(type(label) is int for label in labels):
         raise UserError(
-            f"{origin} has no list {wanted.labels_key} of one label an image: it is corrupt; fetch it again"
+            f"{origin} is corrupt: it has no {wanted.labels_key} with one label per image; download it again"
         )
     return _checked(wanted, np.array(labels, dtype=np.int64), pixels, origin)
 
@@ -195,9 +198,7 @@ def _checked(wanted: _Set, labels: NDArray[np.int64], pixels: NDArray[np.uint8],
     wrong = (labels < 0) | (labels >= wanted.classes)
     if wrong.any():
         index = int(np.argmax(wrong))
-        raise UserError(
-            f"{origin} is corrupt: record {index} has label {labels[index]}, not one of 0 to {wanted.classes - 1}"
-        )
+        raise UserError(f"{origin} is corrupt: record {index} has label {labels[index]}, not 0 to {wanted.classes - 1}")
     return labels, pixels
 
 

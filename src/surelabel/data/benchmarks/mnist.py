@@ -1,4 +1,4 @@
-"""MNIST and Fashion-MNIST from their four IDX files, plain or compressed. Nothing is downloaded."""
+"""MNIST and Fashion-MNIST from their four IDX files, plain or compressed."""
 
 import math
 import struct
@@ -18,12 +18,12 @@ from surelabel.utils.errors import UserError
 @dataclass(frozen=True)
 class _Set:
     title: str
-    folders: tuple[str, ...]  # looked at inside the given folder
-    default: str | None  # looked at where no folder is given
+    folders: tuple[str, ...]  # searched inside the given folder
+    default: str | None  # searched if no folder is given
     classes: tuple[str, ...]
     mean: float  # of pixels between 0 and 1
-    deviation: float
-    source: str
+    std: float
+    source: str  # where to get the files
 
 
 SETS = {
@@ -33,8 +33,8 @@ SETS = {
         default=None,
         classes=tuple("0123456789"),
         mean=0.1307,
-        deviation=0.3081,
-        source="Get them from http://yann.lecun.com/exdb/mnist/ or a mirror of it, and name their folder (--data-dir)",
+        std=0.3081,
+        source="Get them from http://yann.lecun.com/exdb/mnist/ or a mirror, and give their folder as --data-dir",
     ),
     "fashion-mnist": _Set(
         title="Fashion-MNIST",
@@ -53,10 +53,10 @@ SETS = {
             "Ankle boot",
         ),
         mean=0.2860,
-        deviation=0.3530,
-        source="On Debian, `apt-get install dataset-fashion-mnist` puts them into /usr/share/datasets/fashion-mnist, "
-        "which is looked at where no --data-dir is given; otherwise get them from "
-        "https://github.com/zalandoresearch/fashion-mnist, and name their folder (--data-dir)",
+        std=0.3530,
+        source="On Debian, `apt-get install dataset-fashion-mnist` installs them in /usr/share/datasets/fashion-mnist, "
+        "the default of --data-dir. Otherwise get them from https://github.com/zalandoresearch/fashion-mnist, "
+        "and give their folder as --data-dir",
     ),
 }
 IMAGES, LABELS = "{}-images-idx3-ubyte", "{}-labels-idx1-ubyte"
@@ -64,15 +64,18 @@ UNSIGNED_BYTES = 0x08
 
 
 def load(data_dir: str | Path | None, name: Literal["mnist", "fashion-mnist"]) -> DataSet:
-    """MNIST or Fashion-MNIST, 28×28 in one channel, out of a folder with the four files or with a folder of them."""
+    """MNIST or Fashion-MNIST, 28×28 in one channel, from the four files in a folder or below it.
+
+    Nothing is downloaded.
+    """
     wanted = SETS[name]
     folder = _find(wanted, data_dir)
     train, test = (_source(folder, part, wanted) for part in ("train", "t10k"))
-    return DataSet(name, train, test, ((255 * wanted.mean,), (255 * wanted.deviation,)))
+    return DataSet(name, train, test, ((255 * wanted.mean,), (255 * wanted.std,)))
 
 
 def is_in(place: str | Path, name: str) -> bool:
-    """Whether a folder has the files of the set of this name, if it is one of these."""
+    """Whether `name` is one of these sets and its files are in this folder."""
     return name in SETS and _inside(SETS[name], Path(place)) is not None
 
 
@@ -82,12 +85,12 @@ def _find(wanted: _Set, data_dir: str | Path | None) -> Path:
     if found is not None:
         return found
     files = ", ".join(kind.format(part) for part in ("train", "t10k") for kind in (IMAGES, LABELS))
-    where = "no folder is given" if given is None else f"{given} lacks at least one of them"
+    where = "no --data-dir is given" if given is None else f"{given} lacks at least one of them"
     raise UserError(f"{wanted.title} needs {files} (plain or .gz), but {where}. {wanted.source}")
 
 
 def _inside(wanted: _Set, place: Path) -> Path | None:
-    """The folder of the four files, which is the given one or in it."""
+    """The folder of the four files: the given one or one in it."""
     for folder in (place, *(place / inner for inner in wanted.folders)):
         if all(_present(folder / kind.format(part)) for kind in (IMAGES, LABELS) for part in ("train", "t10k")):
             return folder
@@ -109,16 +112,19 @@ def _source(folder: Path, part: str, wanted: _Set) -> ArraySource:
 
 
 def _read(path: Path, dimensions: int) -> NDArray[np.uint8]:
-    """Four bytes (0, 0, type, number of dimensions), each dimension as a big-endian 32-bit number, then the values."""
+    """The array of an IDX file.
+
+    Bytes 0, 0, type, number of dimensions; sizes as big-endian 32-bit integers; values.
+    """
     path = _present(path) or path
     content = read_file(path)
     header = 4 * (1 + dimensions)
     if len(content) < header or content[:4] != bytes((0, 0, UNSIGNED_BYTES, dimensions)):
-        raise UserError(f"{path} is no IDX file of bytes in {dimensions} dimension(s): fetch it again")
+        raise UserError(f"{path} is not an IDX file of bytes in {dimensions} dimension(s): download it again")
     shape = struct.unpack(f">{dimensions}I", content[4:header])
     expected = header + math.prod(shape)
     if len(content) != expected:
         raise UserError(
-            f"{path} is truncated or corrupt: {expected:,} bytes expected, {len(content):,} found; fetch it again"
+            f"{path} is truncated or corrupt: it has {len(content):,} bytes instead of {expected:,}; download it again"
         )
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)

@@ -1,4 +1,4 @@
-"""The embedded set of 11,376 photonic crystals as a data set to train on."""
+"""The embedded set of 11,376 photonic crystals as a data set."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ class CrystalSource(Source):
 
 
 def load(path: str | Path = store.EMBEDDED) -> DataSet:
-    """The pool and the test set of a crystal file, by default the embedded one: 9,876 and 1,500 crystals."""
+    """The training and test set of a crystal file; the embedded one has 9,876 and 1,500."""
     crystals = store.load(Path(path))
     low, high = EPSILON_RANGE
     return DataSet(

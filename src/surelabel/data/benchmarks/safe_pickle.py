@@ -1,7 +1,8 @@
-"""The pickles of CIFAR: plain data and arrays of bytes, read without running anything that they ask for.
+"""Read CIFAR's pickles, plain data and arrays of bytes, without running code from them.
 
-As in the example of Python's documentation, `find_class` refuses all but a few names. Those that an array needs are
-not answered by NumPy's functions, which trust the types and shapes they are given, but by classes that only take notes.
+As the Python documentation suggests, `find_class` allows only a few names. The names that an array
+needs are not mapped to NumPy's functions, which trust the types and shapes they are given, but to
+classes that only record their arguments.
 """
 
 import io
@@ -19,7 +20,7 @@ SCALARS = (str, bytes, int, float, type(None))
 
 
 def load_dict(content: bytes, origin: str) -> dict[str, Value]:
-    """A pickled dictionary of arrays of bytes, scalars, texts, and lists of the latter two; `origin` names it."""
+    """A pickled dictionary of byte arrays, scalars and lists of these; `origin` is for errors."""
     try:
         _check_memory_trap(content)
         loaded = _Unpickler(io.BytesIO(content), encoding="bytes").load()
@@ -28,19 +29,19 @@ def load_dict(content: bytes, origin: str) -> dict[str, Value]:
         return {_text(key): _plain(value) for key, value in loaded.items()}
     except Exception as error:  # damaged or hostile bytes make an unpickler raise nearly anything
         raise UserError(
-            f"{origin} ({len(content):,} bytes) is refused: {error}. It is corrupt or not official: fetch it again"
+            f"{origin} ({len(content):,} bytes) is corrupt or not official ({error}): download it again"
         ) from error
 
 
 def _check_memory_trap(content: bytes) -> None:
-    """An unpickler makes room for as many remembered objects as the largest number given to one, true or not."""
+    """Reject large memo numbers: an unpickler allocates memory up to the largest, used or not."""
     for opcode, argument, _ in pickletools.genops(content):
         if opcode.name.endswith("PUT") and int(str(argument)) > len(content):
-            raise pickle.UnpicklingError(f"it counts {argument} objects in {len(content)} bytes")
+            raise pickle.UnpicklingError(f"it has memo number {argument} in {len(content)} bytes")
 
 
-class _Noted:
-    """Notes what it is called with and the state that it is given."""
+class _Recorder:
+    """Records its arguments and its state."""
 
     def __init__(self, *arguments: Any) -> None:
         self.arguments = arguments
@@ -49,11 +50,11 @@ class _Noted:
         self.state = state
 
 
-class _Type(_Noted):
+class _Type(_Recorder):
     pass
 
 
-class _Array(_Noted):
+class _Array(_Recorder):
     pass
 
 
@@ -80,9 +81,9 @@ def _plain(value: Any) -> Value:
     if type(value) is _Array:
         _, shape, kind, fortran, content = value.state
         if type(kind) is not _Type or _text(kind.arguments[0]) != "u1":
-            raise pickle.UnpicklingError("it holds an array of another type than bytes")
+            raise pickle.UnpicklingError("it holds an array that is not uint8")
         return np.frombuffer(content, np.uint8).reshape(shape, order="F" if fortran else "C")
     if type(value) in SCALARS or (type(value) is list and all(type(item) in SCALARS for item in value)):
         plain: Value = value
         return plain
-    raise pickle.UnpicklingError(f"it holds a {type(value).__name__} where plain data belongs")
+    raise pickle.UnpicklingError(f"it holds a {type(value).__name__} instead of plain data")

@@ -1,15 +1,15 @@
-"""The one size and the channels that all pictures of a set are brought to."""
+"""The size and channels that all images of a data set are converted to."""
 
 from collections import Counter
 
 from surelabel.data.images.decode import Header
 
 MIXED_SIZE = 32
-LARGEST = 256  # a set of photographs as they come from a camera would take 36 MB a picture, and train for ever
+LARGEST = 256  # photographs at full size take 36 MB each, and far too long to train on
 
 
 def common_form(headers: list[Header], size: int | None) -> Header:
-    """The height, width and channels that all images are brought to: see `common_size`."""
+    """The common height, width and channels of these images; see `common_size`."""
     if not headers:
         return Header(MIXED_SIZE, MIXED_SIZE, grey=True)
     (height, width), alike = Counter((header.height, header.width) for header in headers).most_common(1)[0]
@@ -17,9 +17,10 @@ def common_form(headers: list[Header], size: int | None) -> Header:
 
 
 def common_size(height: int, width: int, alike: int, count: int, asked: int | None) -> tuple[int, int]:
-    """The one asked for, else the most frequent one if `alike` of `count` are at least half, else 32 × 32.
+    """The size for `count` images, of which `alike` have the most frequent size, height × width.
 
-    Where nothing was asked for, the longer side becomes 256 at most, and the other one shrinks with it.
+    The square asked for, else the most frequent size if at least half have it, else 32 × 32.
+    Unless asked for, a longer side than 256 is scaled down to 256, with the aspect ratio kept.
     """
     if asked is not None:
         return asked, asked

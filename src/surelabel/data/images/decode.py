@@ -1,4 +1,4 @@
-"""One image, from a file or out of an archive, of any mode that Pillow reads, as 8-bit pixels of a given size."""
+"""Decode an image of any mode that Pillow reads into 8-bit pixels of a given size."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,13 +13,13 @@ from PIL import ExifTags, Image, ImageOps
 
 from surelabel.data.images.formats import FORMATS
 
-MOST_PIXELS = 2**26  # a small file may claim to unpack to any size
+MOST_PIXELS = 2**26  # a small file may unpack to any size
 SIDEWAYS = (5, 6, 7, 8)  # the EXIF orientations that swap height and width
 
 
 @dataclass(frozen=True)
 class Header:
-    """What is known of an image without decoding its pixels."""
+    """What is known about an image without decoding its pixels."""
 
     height: int
     width: int
@@ -27,10 +27,10 @@ class Header:
 
 
 def read_header(file: Path | IO[bytes]) -> Header:
-    """Raises for what is no image, or one too large; any exception means that the file cannot be used."""
+    """Read size and mode. Any exception means that the file is not usable as an image."""
     with _opened(file) as image:
         width, height = image.size
-        # Pillow turns a TIFF itself; a PNG's orientation may stand behind its pixels, which are not to be decoded here.
+        # Pillow rotates TIFFs itself; a PNG may store its orientation after the pixels.
         if image.format in ("JPEG", "MPO", "WEBP") and image.getexif().get(ExifTags.Base.Orientation) in SIDEWAYS:
             width, height = height, width
         return Header(height, width, grey=image.mode in ("1", "L", "LA") or image.mode.startswith("I"))
@@ -39,7 +39,7 @@ def read_header(file: Path | IO[bytes]) -> Header:
 def decode(file: Path | IO[bytes], height: int, width: int, grey: bool) -> NDArray[np.uint8]:
     """The pixels [C, H, W], upright, without transparency; C = 1 if `grey`, else 3.
 
-    An image of another size is scaled until it covers height × width, and what juts out is cut off evenly.
+    An image of another size is scaled to cover height × width and centre-cropped.
     """
     mode = "L" if grey else "RGB"
     with _opened(file) as image:
@@ -62,12 +62,12 @@ def _opened(file: Path | IO[bytes]) -> Iterator[Image.Image]:
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """16 bits scaled to 8; Pillow's own conversion would clip at 255 instead."""
+    """Scale 16 bits to 8; Pillow's conversion would clip at 255 instead."""
     if image.mode == "F":
         raise ValueError("floating-point pixels have no fixed range: store such images in an .npy file")
     if not image.mode.startswith("I"):
         return image
     values = np.asarray(image).astype(np.int64)
     if values.min() < 0 or values.max() > 65_535:
-        raise ValueError("pixels of more than 16 bits: store such images in an .npy file")
+        raise ValueError("pixels have more than 16 bits: store such images in an .npy file")
     return Image.fromarray(((values * 255 + 32_767) // 65_535).astype(np.uint8))

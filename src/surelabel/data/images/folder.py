@@ -118,7 +118,7 @@ def check_known_classes(layout: FolderLayout, names: tuple[str, ...]) -> None:
 def _source(
     pictures: Pictures, files: Sequence[str], class_of: dict[str, str], names: tuple[str, ...], folder: Path
 ) -> FolderSource:
-    readable = [file for file in files if file in pictures.files]
+    readable = [file for file in files if file in pictures.rows]
     of_this_part = set(map(printable, files))
     skipped = {file: reason for file, reason in pictures.skipped.items() if file in of_this_part}
     if not readable:
@@ -126,7 +126,7 @@ def _source(
         raise UserError(f"{folder}: not one image can be read ({len(skipped)} files skipped: {reasons or 'none'})")
     number = {name: index for index, name in enumerate(names)}
     labels = np.array([number.get(class_of.get(file, ""), UNLABELLED) for file in readable], dtype=np.int64)
-    rows = np.array([pictures.files[file].row for file in readable], dtype=np.int64)
+    rows = np.array([pictures.rows[file] for file in readable], dtype=np.int64)
     return FolderSource(pictures.images, rows, labels, names, readable, skipped)
 
 

@@ -1,10 +1,10 @@
-"""Which files are images, and which are passed over."""
+"""Which files are images, and which are ignored."""
 
-# Named, so that no file is ever handed to a format that runs a program of its own, as PostScript does.
+# A fixed list, since some of Pillow's formats run external programs (PostScript).
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm"})
 
 
 def visible(name: str) -> bool:
-    """Whether a file or a folder of this name is looked at."""
+    """Whether a file or folder of this name is not hidden."""
     return not name.startswith(".") and name != "__MACOSX"

@@ -1,4 +1,4 @@
-"""A table of files and their classes, in a CSV file with a header."""
+"""Read labels.csv: a header, then one row per file with its class."""
 
 import csv
 import difflib
@@ -13,13 +13,13 @@ from surelabel.utils.errors import UserError
 FILE_COLUMNS = ("path", "file", "image", "sample")
 CLASS_COLUMNS = ("label", "class")
 SHOWN = 5
-COMPARED = 10_000  # names that are searched for a similar one, lest an error take minutes
+COMPARED = 10_000  # names searched for a similar one; more would take minutes
 
 
 def read_labels_csv(path: Path, files: Collection[str], folder: Path | None = None) -> dict[str, str]:
-    """The class of each file that the table gives one; `files` are those that exist, relative to the data folder.
+    """The class of each labelled file. `files` are the existing ones, relative to the data folder.
 
-    With that `folder`, the table may also name them by absolute paths.
+    If `folder` is given, the CSV may also contain absolute paths.
     """
     lines: dict[str, int] = {}
     classes: dict[str, str] = {}
@@ -27,38 +27,34 @@ def read_labels_csv(path: Path, files: Collection[str], folder: Path | None = No
     for line, written, label in _rows(path):
         file = _inside(written, f"{path}, line {line}", folder)
         if file not in files:
-            file = file.removeprefix("'")  # which our own tables have before what a spreadsheet would compute
+            file = file.removeprefix("'")  # see `escape_formula`
         if file in lines:
             before = classes.get(file, "")
-            same = (
-                "with the same class"
-                if before == label
-                else f"as {before or 'unlabelled'} and as {label or 'unlabelled'}"
-            )
-            raise UserError(f"{path}, lines {lines[file]} and {line}: {written} is named twice, {same}; keep one line")
+            classes_given = f"as {before or 'unlabelled'} and as {label or 'unlabelled'}"
+            how = "with the same class" if before == label else classes_given
+            raise UserError(f"{path}, lines {lines[file]} and {line}: {written} is listed twice, {how}; keep one line")
         if file not in files:
             missing.append((file, f"{written} (line {line})"))
         lines[file] = line
         if label in MISSING[1:]:
             raise UserError(
-                f"{path}, line {line}: {label} may be a class or mean unlabelled. Leave the class of unlabelled files "
-                "empty, or give the class another name"
+                f"{path}, line {line}: {label} may be a class or mean unlabelled: leave the class of unlabelled files "
+                "empty, or rename the class"
             )
         if label:
             classes[file] = label
     if missing:
-        escape_formula = ", ".join(words for _, words in missing[:SHOWN]) + (", ..." if len(missing) > SHOWN else "")
+        shown = ", ".join(text for _, text in missing[:SHOWN]) + (", ..." if len(missing) > SHOWN else "")
         raise UserError(
-            f"{path} names {len(missing)} files that are not in {_called(folder)}: {escape_formula}"
-            f"{_there(missing[0][0], files)}"
+            f"{path} names {len(missing)} files that are not in {_called(folder)}: {shown}{_hint(missing[0][0], files)}"
         )
     if not classes:
-        raise UserError(f"{path} names no class of any file: write one beside those that you know")
+        raise UserError(f"{path} names no class of any file: write the class beside some of them")
     return classes
 
 
 def _rows(path: Path) -> list[tuple[int, str, str]]:
-    """Line number, file and class of each row."""
+    """The line number, file and class of each row."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             first = stream.readline()
@@ -71,7 +67,7 @@ def _rows(path: Path) -> list[tuple[int, str, str]]:
                 if row and len(row) != len(header):
                     raise UserError(f"{path}, line {reader.line_num}: {len(row)} columns instead of {len(header)}")
                 if row:
-                    rows.append((reader.line_num, row[file_column].strip(), _meant(row[class_column].strip())))
+                    rows.append((reader.line_num, row[file_column].strip(), _unescaped(row[class_column].strip())))
             return rows
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path} cannot be read as a CSV file in UTF-8: {error}") from error
@@ -81,14 +77,14 @@ def _column(path: Path, header: list[str], names: tuple[str, ...]) -> int:
     present = [index for index, name in enumerate(header) if name in names]
     if len(present) != 1:
         raise UserError(
-            f"{path} needs a first line that names exactly one column {' or '.join(names)}, but its first line is: "
+            f"{path} needs exactly one column named {' or '.join(names)}, but its first line is: "
             f"{', '.join(header)[:200] or '(empty)'}"
         )
     return present[0]
 
 
-def _meant(written: str) -> str:
-    """A class without the apostrophe that `escape_formula` puts before what a spreadsheet would compute."""
+def _unescaped(written: str) -> str:
+    """The class without the apostrophe that `escape_formula` adds."""
     return written[1:] if escape_formula(written[1:]) == written else written
 
 
@@ -96,15 +92,15 @@ def _inside(written: str, where: str, folder: Path | None) -> str:
     """The file relative to the data folder."""
     path = PurePosixPath(written)
     if not path.parts:
-        raise UserError(f"{where}: the name of the file is empty")
+        raise UserError(f"{where}: the file name is empty")
     absolute = Path(written).is_absolute()
     if absolute and folder is not None:
-        # The folder may be named as it was given, or by where links lead.
+        # The path may contain the folder as given, or with symbolic links resolved.
         around = [place for place in (folder.absolute(), folder.resolve()) if Path(written).is_relative_to(place)]
         absolute = not around
         path = PurePosixPath(Path(written).relative_to(around[0]).as_posix()) if around else path
     if absolute or ".." in path.parts:
-        raise UserError(f"{where}: {written} leads out of {_called(folder)}; name files relative to it")
+        raise UserError(f"{where}: {written} leads out of {_called(folder)}: give paths relative to it")
     return str(path)
 
 
@@ -112,15 +108,15 @@ def _called(folder: Path | None) -> str:
     return "the data folder" if folder is None else f"the data folder {folder}"
 
 
-def _there(missing: str, files: Collection[str]) -> str:
-    """Words on what is in the folder instead: the file that is probably meant, or any."""
+def _hint(missing: str, files: Collection[str]) -> str:
+    """The file that is probably meant, or an example of an existing one, for the error message."""
     if not files:
         return ""
     wanted, there = PurePosixPath(missing), [PurePosixPath(file) for file in sorted(files)]
     names = {wanted.name.lower(), wanted.stem.lower()}
-    # Mostly the name is right, and a folder too many or too few stands before it, or a suffix is missing after it.
+    # Mostly the name is right, but with a wrong folder before it or without a suffix.
     alike = [file for file in there if file.stem.lower() in names]
-    # Compared without suffixes: that all end in .png makes no two of them similar.
+    # Compared without suffixes: names are not similar because they all end in .png.
     bare = {str(file.parent / file.stem): file for file in (alike or there)[:COMPARED]}
     near = difflib.get_close_matches(str(wanted.parent / wanted.stem), bare, n=1, cutoff=0.0 if alike else 0.6)
     return f" (did you mean {bare[near[0]]}?)" if near else f" (there is, for example, {there[0]})"

@@ -1,4 +1,4 @@
-"""Which files an image folder holds, to which part they belong, and which class each has."""
+"""The files of an image folder, the split each belongs to, and its class."""
 
 import os
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ VALIDATION_FOLDERS = frozenset({"val", "valid", "validation"})
 
 @dataclass(frozen=True)
 class FolderLayout:
-    """Files are named relative to the folder, with forward slashes, and sorted."""
+    """Paths are relative to the folder, with forward slashes, and sorted."""
 
     parts: dict[str, list[str]]  # the files of "train" and perhaps "test"
     class_of: dict[str, str]  # of the files that have one
@@ -24,7 +24,7 @@ class FolderLayout:
 
 
 def read_layout(folder: Path, label_files: Sequence[Path] = ()) -> FolderLayout:
-    """The layout of a folder: by `label_files` or a labels.csv in the folder, otherwise by sub-folders."""
+    """The layout given by `label_files`, or by a labels.csv in the folder, or by subfolders."""
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}")
     own = folder / "labels.csv"
@@ -43,7 +43,7 @@ def read_layout(folder: Path, label_files: Sequence[Path] = ()) -> FolderLayout:
     parts = {part: sorted(files) for part, files in parts.items()}
     if not tables:
         _check_no_split_as_class(folder, roots)
-        # An empty folder counts as a class, so that it is not passed over in silence.
+        # An empty folder counts as a class, so that it is reported later.
         found = {name for root in roots["train"] for name in _class_folders(root)}
         return FolderLayout(parts, by_folder, tuple(sorted(found)))
     present = {file for files in parts.values() for file in files}
@@ -54,31 +54,31 @@ def read_layout(folder: Path, label_files: Sequence[Path] = ()) -> FolderLayout:
 
 
 def _roots(folder: Path) -> dict[str, list[Path]]:
-    """Where the images of each part lie. A folder "train" beside those of other classes is a class, not a part."""
+    """The folders of each split. A folder "train" beside folders of other classes is a class."""
     inner = _folders(folder)
     others = inner - UNLABELLED_FOLDERS - {"train", "test"}
     if "train" not in inner or ("test" not in inner and others - VALIDATION_FOLDERS):
         return {"train": [folder]}
     if others:
         raise UserError(
-            f"{folder} has {', '.join(sorted(others))} beside train: only train, test and unlabelled are read there; "
-            "move the rest away"
+            f"{folder} has {', '.join(sorted(others))} beside train: only train, test and unlabelled are read; "
+            "move the others elsewhere"
         )
     roots = {"train": [folder / name for name in sorted(inner - {"test"})]}
     return roots | {"test": [folder / "test"]} if "test" in inner else roots
 
 
 def _check_no_split_as_class(folder: Path, roots: dict[str, list[Path]]) -> None:
-    """A folder "test" beside classes, with folders of the same names in it, holds test images rather than a class."""
+    """Reject a folder "test" beside classes if it contains the same classes: it is no class."""
     if roots != {"train": [folder]}:
         return
     inner = _class_folders(folder)
     for part in sorted(inner & (VALIDATION_FOLDERS | {"test"})):
         if same := sorted(_folders(folder / part) & (inner - {part})):
             raise UserError(
-                f"{folder / part} would be a class named {part}, but has folders named as the classes beside it "
-                f"({', '.join(same[:5])}). If it holds the test set, move the classes beside it into {folder / 'train'}"
-                f"{'' if part == 'test' else ' and rename it to test'}; if not, move it away"
+                f"{folder / part} would be a class, but contains the same folders as {folder} "
+                f"({', '.join(same[:5])}). If it is the test set, move the training classes into {folder / 'train'}"
+                f"{'' if part == 'test' else ' and rename it to test'}; otherwise move it elsewhere"
             )
 
 
@@ -87,7 +87,8 @@ def _class_folders(root: Path) -> set[str]:
 
 
 def image_files(root: Path) -> list[Path]:
-    # Links to folders are followed at the first level only, so that a link to a parent cannot go round for ever.
+    """All visible files below a folder."""
+    # Links to folders are followed at the first level only: a link to a parent would never end.
     links = [root / name for name in _folders(root) if (root / name).is_symlink()]
     found = []
     for top in (root, *links):

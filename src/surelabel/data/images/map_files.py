@@ -1,4 +1,4 @@
-"""Doing something with each of many image files, in threads, and saying why where it cannot be done."""
+"""Run a function on many image files in threads, and collect results and reasons for failures."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,17 +24,18 @@ def map_files(
     retryable: list[str] | None = None,
     group: int = GROUP,
 ) -> tuple[dict[str, Result], dict[str, str]]:
-    """The result of each file, and the reason for each that had none. Pillow frees the interpreter while it decodes.
+    """Call `job(file, path)` for each file: results by file, and reasons by printable file name.
 
-    The files whose reason may pass (a permission, the network, too little memory) are added to `passing`.
+    Files that failed for a reason that may pass (a permission, the network, too little memory) are
+    added to `retryable`. Threads help because Pillow releases the GIL while it decodes.
     """
-    noted = [] if retryable is None else retryable
+    retryable = [] if retryable is None else retryable
     results: dict[str, Result] = {}
     skipped: dict[str, str] = {}
-    # By the hundred: handing over one small image to a thread takes longer than decoding it.
+    # In groups: handing a small image to a thread takes longer than decoding it.
     groups = [files[start : start + group] for start in range(0, len(files), group)]
     with ThreadPoolExecutor(cores.available_cores()) as pool:
-        for done in pool.map(lambda some: [_one(job, folder, file, noted) for file in some], groups):
+        for done in pool.map(lambda group: [_one(job, folder, file, retryable) for file in group], groups):
             for file, result, reason in done:
                 if reason is not None:
                     skipped[printable(file)] = reason
@@ -58,12 +59,13 @@ def _one(
     except UnidentifiedImageError:
         return file, None, "not an image of a known format"
     except Exception as error:  # damaged or hostile pixels make Pillow raise nearly anything
-        # The OSErrors that Pillow raises of damaged files have no number.
-        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None):
+        # Pillow's own OSErrors, for damaged files, have no errno.
+        passing = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None)
+        if passing and not isinstance(error, FileNotFoundError):
             retryable.append(file)
         return file, None, str(error) or type(error).__name__
 
 
 def printable(file: str) -> str:
-    """The name of a file that may not be UTF-8."""
+    """A file name as valid UTF-8, with other bytes escaped."""
     return file.encode("utf-8", "backslashreplace").decode()

@@ -1,1 +1,1 @@
-"""Tar shards, for sets larger than the memory."""
+"""Tar shards, for data sets larger than memory."""

@@ -1,80 +1,74 @@
-"""The index of a folder of tar shards: of each sample its shard, place, size and class, kept in a file and mapped.
+"""The index of a folder of tar shards: the shard, offset, size and class of each sample.
 
-The file is made once, beside the shards, or in the cache folder where that is read-only. It is made anew when a
-shard's name, size or date has changed.
+It is stored beside the shards or, if their folder is read-only, in the cache, and mapped into
+memory. It is rebuilt when the name, size or date of a shard has changed.
 """
 
 import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.data.images.cache import writable_cache
 from surelabel.data.labels import MOST_UNNAMED_CLASSES
 from surelabel.data.shards.samples import MOST_IMAGE_BYTES, ShardSamples, read_samples
 from surelabel.data.source import UNLABELLED
+from surelabel.utils import cache
 from surelabel.utils import cpu as cores
 from surelabel.utils.errors import UserError
-from surelabel.utils.files import atomic_write
 
 NAME = ".surelabel-index"
-FORM = b"surelabel shard index 2\n"  # a change of `read_samples` needs a new number
+VERSION = 3  # increase it when `read_samples` changes
 COLUMNS = 4  # shard, offset, size, class
 CLASSES = "classes.json"
-MOST_HEAD_BYTES = 2**28
-PART = 2**16
 
 
 @dataclass(frozen=True)
 class Head:
-    """What an index says before its rows."""
+    """All of an index but its rows."""
 
-    files: list[list[Any]]  # name, size, date of each shard and of classes.json
+    files: list[list[Any]]  # name, size and date of each shard and of classes.json
     classes: list[str]
-    counts: dict[str, int]  # samples of each part, whose rows follow one another
-    height: int  # of the most frequent form
+    counts: dict[str, int]  # samples per split; the rows of train come first
+    height: int  # of the most frequent size
     width: int
-    alike: int  # how many images have it
-    grey: bool  # all of them
-    skipped: dict[str, list[list[str]]]  # of each part: member, reason
-    checksum: str = ""  # of the rows
+    alike: int  # number of images of that size
+    grey: bool  # whether all images are
+    skipped: dict[str, list[list[str]]]  # per split: member, reason
 
 
 @dataclass(frozen=True)
 class ShardIndex:
-    """The head, and the rows [4, N], mapped from the file."""
+    """The head, and the rows [4, N] mapped from the file: shard, offset, size, class."""
 
     head: Head
     rows: NDArray[np.int64]
 
 
 def read_index(folder: Path, parts: dict[str, list[Path]]) -> ShardIndex:
-    """The index of these shards, train and perhaps test; made first if there is none that fits."""
+    """The index of these shards by split, built and stored first if there is no valid one."""
     files = _files(folder, parts)
     places = [folder / NAME]
-    if (cache := writable_cache()) is not None:
-        key = blake2b(str(folder.resolve()).encode(), digest_size=16).hexdigest()
-        places.append(cache / "shards" / f"{key}.index")
+    if (root := cache.writable_cache()) is not None:
+        places.append(root / "shards" / f"{cache.content_key([str(folder.resolve())])}.index")
     for place in places:
         if (found := _stored(place, files, set(parts))) is not None:
             return found
-    head, rows = _from_dict(folder, parts, files)
+    head, rows = _build(folder, parts, files)
     for place in places:
         try:
-            _write(place, head, rows)
+            cache.store(place, rows, version=VERSION, **asdict(head))
         except UserError:
             if place == places[-1]:
                 raise
             continue
         if (found := _stored(place, files, set(parts))) is not None:
             return found
-    raise UserError(f"the shards in {folder} change while they are read: wait until they are complete")
+    raise UserError(f"the shards in {folder} changed while they were read: wait until they are complete")
 
 
 def _files(folder: Path, parts: dict[str, list[Path]]) -> list[list[Any]]:
@@ -86,59 +80,37 @@ def _files(folder: Path, parts: dict[str, list[Path]]) -> list[list[Any]]:
         raise UserError(f"cannot read {error.filename}: {error.strerror}") from error
 
 
-def _stored(place: Path, files: list[list[Any]], parts: set[str]) -> ShardIndex | None:
-    """The index in this file, if it is whole and of these shards; whatever else is there is made anew."""
+def _stored(path: Path, files: list[list[Any]], parts: set[str]) -> ShardIndex | None:
+    """The index in this file, if it is undamaged, plausible, and made from these files."""
+    found = cache.fetch(path, np.int64, version=VERSION, files=files)
+    if found is None:
+        return None
     try:
-        with place.open("rb") as file:
-            if file.readline(len(FORM)) != FORM:
-                return None
-            head = Head(**json.loads(file.readline(MOST_HEAD_BYTES)))
-            start = _aligned(file.tell())
-        if head.files != files:
-            return None
-        shape = (COLUMNS, sum(head.counts.values()))
-        rows = np.asarray(np.memmap(place, np.int64, "r", start, shape))
-        whole = head.counts.keys() == head.skipped.keys() == parts and _checksum(rows) == head.checksum
-        return ShardIndex(head, rows) if whole and _sound(head, rows) else None
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError, OverflowError):
+        head = Head(**{key: value for key, value in found.info.items() if key != "version"})
+        rows = np.asarray(found.array)  # quicker to index than np.memmap
+        return ShardIndex(head, rows) if _sound(head, rows, parts) else None
+    except (ValueError, TypeError, AttributeError):
         return None
 
 
-def _sound(head: Head, rows: NDArray[np.int64]) -> bool:
-    """Whether nothing in it leads astray, as what somebody else has written might."""
+def _sound(head: Head, rows: NDArray[np.int64], parts: set[str]) -> bool:
+    """Whether all values are possible: the file may come from somebody else, with the shards."""
     least, most = rows.min(axis=1).tolist(), rows.max(axis=1).tolist()
     ranges = [len(head.files) - 1, max(size for _, size, _ in head.files), MOST_IMAGE_BYTES, len(head.classes) - 1]
     pairs = [pair for listed in head.skipped.values() for pair in listed]
     texts = [*head.classes, *(text for name, why in pairs for text in (name, why))]
     numbers = (head.height, head.width, head.alike, *head.counts.values())
     return (
-        all(low >= floor for low, floor in zip(least, (0, 0, 1, UNLABELLED), strict=True))
+        head.counts.keys() == head.skipped.keys() == parts
+        and rows.shape == (COLUMNS, sum(head.counts.values()))
+        and all(low >= floor for low, floor in zip(least, (0, 0, 1, UNLABELLED), strict=True))
         and all(high <= limit for high, limit in zip(most, ranges, strict=True))
         and all(isinstance(text, str) for text in texts)
         and all(type(number) is int and number > 0 for number in numbers)
     )
 
 
-def _write(place: Path, head: Head, rows: NDArray[np.int64]) -> None:
-    with atomic_write(place, "wb") as file:
-        file.write(FORM + json.dumps(asdict(head)).encode() + b"\n")
-        file.write(bytes(_aligned(file.tell()) - file.tell()))
-        rows.tofile(file)
-
-
-def _aligned(position: int) -> int:
-    return -(-position // 64) * 64
-
-
-def _checksum(rows: NDArray[np.int64]) -> str:
-    held = blake2b(digest_size=16)
-    for column in rows:
-        for start in range(0, len(column), PART):
-            held.update(column[start : start + PART])
-    return held.hexdigest()
-
-
-def _from_dict(folder: Path, parts: dict[str, list[Path]], files: list[list[Any]]) -> tuple[Head, NDArray[np.int64]]:
+def _build(folder: Path, parts: dict[str, list[Path]], files: list[list[Any]]) -> tuple[Head, NDArray[np.int64]]:
     shards = [path for paths in parts.values() for path in paths]
     with ThreadPoolExecutor(cores.available_cores()) as pool:
         found = list(pool.map(read_samples, shards))
@@ -153,8 +125,7 @@ def _from_dict(folder: Path, parts: dict[str, list[Path]], files: list[list[Any]
         if not count:
             reasons = "; ".join(f"{name}: {why}" for name, why in skipped[part][:5]) or "none"
             raise UserError(
-                f"{folder}: not one image of the {part} shards can be read "
-                f"({len(skipped[part])} members skipped: {reasons})"
+                f"{folder}: no image of the {part} shards can be read ({len(skipped[part])} members skipped: {reasons})"
             )
     classes = _classes(folder, samples["train"])
     number = _numbers(of_shard, classes)
@@ -162,7 +133,7 @@ def _from_dict(folder: Path, parts: dict[str, list[Path]], files: list[list[Any]
     forms: Counter[tuple[int, int]] = sum((one.forms for one in found), Counter())
     (height, width), alike = forms.most_common(1)[0]
     grey = all(one.grey for one in found)
-    return Head(files, classes, counts, height, width, alike, grey, skipped, _checksum(rows)), rows
+    return Head(files, classes, counts, height, width, alike, grey, skipped), rows
 
 
 def _rows(shard: int, found: ShardSamples, number: dict[Any, int]) -> NDArray[np.int64]:
@@ -171,7 +142,10 @@ def _rows(shard: int, found: ShardSamples, number: dict[Any, int]) -> NDArray[np
 
 
 def _classes(folder: Path, train: list[ShardSamples]) -> list[str]:
-    """The names in classes.json; else of the training samples: their sorted names, or all numbers up to the largest."""
+    """The names in classes.json, else the sorted names or numbers of the training samples.
+
+    Numbers go from 0 to the largest, whether they all occur or not.
+    """
     if (folder / CLASSES).exists():
         return _named(folder / CLASSES)
     labels = {label for one in train for label in one.labels if label is not None}
@@ -190,18 +164,18 @@ def _named(path: Path) -> list[str]:
         raise UserError(f"{path} cannot be read as JSON: {error}") from error
     fine = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
     if not fine or len(set(names)) < len(names):
-        raise UserError(f"{path} must be a list of the classes' names, which differ and are not empty")
+        raise UserError(f"{path} must be a list of class names, unique and not empty")
     return [str(name) for name in names]
 
 
 def _numbers(found: dict[Path, ShardSamples], classes: list[str]) -> dict[Any, int]:
-    """The number of each label as written: a class's name, or its number; None for unlabelled."""
+    """The class number of each label found, which is a name, a number or None (unlabelled)."""
     written = {label: path for path, one in found.items() for label in dict.fromkeys(one.labels) if label is not None}
     kinds = {type(label): f"{label!r} in {path.name}" for label, path in written.items()}
     if len(kinds) > 1:
         raise UserError(
-            f"{next(iter(found)).parent}: some samples name their class and others number it "
-            f"({' but '.join(kinds.values())}): write all in one way"
+            f"{next(iter(found)).parent}: some samples give the class by name and others by number "
+            f"({' but '.join(kinds.values())}): use one of them for all"
         )
     numbers: dict[Any, int] = {name: index for index, name in enumerate(classes)}
     numbers |= {index: index for index in range(len(classes))}

@@ -1,4 +1,4 @@
-"""The samples of one tar shard: which members are images, where they lie, and what class each has."""
+"""The samples of one tar shard: which members are images, their offsets, and their classes."""
 
 import io
 import json
@@ -26,7 +26,7 @@ Label = int | str | None
 
 @dataclass
 class ShardSamples:
-    """The usable images of a shard in the order of their bytes, and what was left out, each with the reason."""
+    """The usable images of a shard in file order, and the skipped members with the reasons."""
 
     offsets: list[int] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
@@ -38,14 +38,14 @@ class ShardSamples:
 
 @dataclass
 class _Parts:
-    """The members that share a key: all of a name up to the first dot behind its folders."""
+    """The members with the same key, which is the path up to the first dot of the file name."""
 
     image: Member | None = None
     others: dict[str, Member] = field(default_factory=dict)  # by suffix
 
 
 def read_samples(path: Path) -> ShardSamples:
-    """Scan the headers of a shard and of its images; no pixel is decoded."""
+    """Scan the headers of a shard and of its images, without decoding pixels."""
     found = ShardSamples()
     parts: dict[str, _Parts] = {}
     for member in read_members(path):
@@ -55,19 +55,19 @@ def read_samples(path: Path) -> ShardSamples:
             if part.image is not None:
                 _take(file, key, part, found, path)
             else:
-                # Beside an image, members of other kinds are its company; alone, one is told of.
+                # Other members may belong to an image; without one, they are reported.
                 found.skipped |= {f"{key}{suffix}": _alone(suffix) for suffix in part.others}
     return found
 
 
 def _alone(suffix: str) -> str:
     if PurePosixPath(f"name{suffix}").suffix in SUFFIXES:
-        return f"all after the first dot ({suffix}) is taken for the suffix: leave one dot in the name"
+        return f"everything after the first dot ({suffix}) counts as the suffix: keep one dot in the name"
     return "no image has this name"
 
 
 def _sort(member: Member, parts: dict[str, _Parts], skipped: dict[str, str], path: Path) -> None:
-    """Put a member to those of its key, or say why it is of no use. Folders and hidden files are passed over."""
+    """Add a member to those of its key, or to `skipped`. Folders and hidden files are ignored."""
     where = PurePosixPath(member.name)
     shown = member.name.encode("utf-8", "backslashreplace").decode()
     if member.kind == "folder":
@@ -75,7 +75,7 @@ def _sort(member: Member, parts: dict[str, _Parts], skipped: dict[str, str], pat
     if shown != member.name:
         skipped[shown] = "the name of the file is not UTF-8"
     elif where.is_absolute() or ".." in where.parts or not where.name:
-        skipped[shown] = "the name leads out of the archive"
+        skipped[shown] = "the path leads out of the archive"
     elif not all(map(visible, where.parts)):
         return
     elif member.kind != "file":
@@ -87,7 +87,7 @@ def _sort(member: Member, parts: dict[str, _Parts], skipped: dict[str, str], pat
         part = parts.setdefault(key, _Parts())
         if suffix in part.others or (suffix in SUFFIXES and part.image is not None):
             what = "image" if suffix in SUFFIXES else suffix or "file"
-            raise UserError(f"{path} holds more than one {what} of the name {key}: keep one")
+            raise UserError(f"{path} has more than one {what} named {key}: keep one")
         if suffix in SUFFIXES:
             part.image = member
         else:
@@ -120,7 +120,7 @@ def check_size(size: int) -> None:
 
 
 def _label(file: IO[bytes], image: Member, part: _Parts, where: str) -> Label:
-    """From KEY.cls, else from KEY.json, else the first folder of the image's name."""
+    """The label in KEY.cls, else in KEY.json, else the first folder of the image's path."""
     readers: dict[str, Callable[[str, str], Label]] = {".cls": _from_text, ".json": _from_json}
     for suffix, read in readers.items():
         if suffix not in part.others:
@@ -142,7 +142,7 @@ def _label(file: IO[bytes], image: Member, part: _Parts, where: str) -> Label:
 def _from_text(text: str, where: str) -> Label:
     text = text.strip()
     if not text:
-        raise UserError(f"{where} holds an empty class: write its name or number, or leave the file out")
+        raise UserError(f"{where} is empty: write the name or number of the class, or remove it")
     number = text.removeprefix("-")
     return int(text) if number.isascii() and number.isdigit() and len(number) < 10 else text
 
@@ -151,18 +151,18 @@ def _from_json(text: str, where: str) -> Label:
     try:
         read = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{where} is no JSON: {error}") from error
+        raise UserError(f"{where} is not valid JSON: {error}") from error
     for key in JSON_KEYS:
         label = read.get(key) if isinstance(read, dict) else None
         if isinstance(label, bool | float | list | dict) or label == "":
-            raise UserError(f"{where}: its {key} is {label!r}; write a class's name or number")
+            raise UserError(f"{where}: {key} is {label!r}: write the name or number of the class")
         if isinstance(label, int | str):
             return label
     return None
 
 
 class _Window(io.RawIOBase):
-    """A part of a file, as a file: only what is asked for is read."""
+    """A section of a file as a file object, so that only the needed bytes are read."""
 
     def __init__(self, file: IO[bytes], offset: int, size: int) -> None:
         self._file, self._offset, self._size, self._place = file, offset, size, 0

@@ -1,4 +1,4 @@
-"""Tar shards out of an image folder: shuffled, of one size, with every image decoded once on the way in."""
+"""Write an image folder as shuffled tar shards, checking that every image decodes."""
 
 import io
 import json
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 from surelabel.data.images.decode import decode, read_header
 from surelabel.data.images.folder import check_known_classes
@@ -22,34 +21,34 @@ from surelabel.utils.files import atomic_write
 from surelabel.utils.rng import generator
 
 BLOCK = 512
-# What is held in memory of a shard at once: so many files, or fewer large ones.
+# At most this many files, or about this many bytes, are in memory at once.
 HELD_FILES, HELD_BYTES = 100, 2**26
-GROUP = 4  # files that a thread takes on together
+GROUP = 4  # files per task of a thread
 
-Skipped = dict[str, dict[str, str]]  # of each shard, the files left out with the reasons
+Skipped = dict[str, dict[str, str]]  # per shard: skipped file, reason
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard to be made: its name, its files, and the number of the first."""
+    """A shard to write."""
 
     name: str
     files: list[str]
-    first: int
+    first: int  # number of the first file within the split
 
 
 def make_shards(
     folder: Path, out: Path, size_mb: int, seed: int, progress: Callable[[int, int], None]
 ) -> tuple[dict[str, int], FilesSkipped]:
-    """Write the images of a folder, shuffled, into shards of about this size; `docs/data.md` has the layouts.
+    """Write the images of a folder, shuffled, into shards of about this size (see `docs/data.md`).
 
-    A shard appears whole or not at all, and the same call goes on after an interruption. `progress` is told how many
-    files of how many are done. Returns the number of images of each part, and the files left out with the reasons.
+    Shards are written atomically, and the same call resumes after an interruption. `progress` gets
+    (files done, files in total). Returns the images per split, and the skipped files with reasons.
     """
     if size_mb < 1:
         raise UserError(f"--size-mb must be at least 1, not {size_mb}")
     if out.resolve().is_relative_to(folder.resolve()):
-        raise UserError(f"{out} lies in {folder}, whose images it would be one of: choose another place for the shards")
+        raise UserError(f"{out} is inside {folder}, the folder of the images: choose another folder for the shards")
     layout = read_layout(folder)
     check_known_classes(layout, layout.classes)
     plan = list(_plan(folder, layout, size_mb, seed))
@@ -57,13 +56,13 @@ def make_shards(
     skipped = _begun(out, digest)
     total = sum(len(shard.files) for shard in plan)
     ready = 0
-    _note(out, digest, skipped)
+    _record(out, digest, skipped)
     with atomic_write(out / CLASSES) as file:
         json.dump(list(layout.classes), file)
     for shard in plan:
         if shard.name not in skipped:
             skipped[shard.name] = _write_shard(folder, out, shard, layout)
-            _note(out, digest, skipped)
+            _record(out, digest, skipped)
         ready += len(shard.files)
         progress(ready, total)
     left_out = {name: why for of_shard in skipped.values() for name, why in of_shard.items()}
@@ -79,7 +78,7 @@ def _plan(folder: Path, layout: FolderLayout, size_mb: int, seed: int) -> Iterat
         order = [files[index] for index in generator(seed, f"shards of {part}").permutation(len(files))]
         number, first, size = 0, 0, 0
         for place, file in enumerate(order):
-            # The image and its class, each with a header, in whole blocks.
+            # The image and its class, each with a header, padded to blocks.
             size += -(-_state(folder / file)[0] // BLOCK) * BLOCK + 3 * BLOCK
             if size >= size_mb * 2**20 or place + 1 == len(order):
                 yield Shard(f"{part}-{number:06}.tar", order[first : place + 1], first)
@@ -87,16 +86,16 @@ def _plan(folder: Path, layout: FolderLayout, size_mb: int, seed: int) -> Iterat
 
 
 def _digest(folder: Path, plan: list[Shard], layout: FolderLayout) -> str:
-    """Of all that the shards depend on."""
-    held = blake2b(digest_size=16)
+    """A hash of everything that the shards depend on."""
+    digest = blake2b(digest_size=16)
     for shard in plan:
         for file in shard.files:
-            held.update(json.dumps([shard.name, file, layout.class_of.get(file), *_state(folder / file)]).encode())
-    return held.hexdigest()
+            digest.update(json.dumps([shard.name, file, layout.class_of.get(file), *_state(folder / file)]).encode())
+    return digest.hexdigest()
 
 
 def _state(path: Path) -> tuple[int, int]:
-    """The size and date of a file; zeros for a link to nowhere, which will be left out with its reason."""
+    """The size and date of a file; zeros for a broken link, which is skipped later."""
     try:
         found = path.stat()
     except OSError:
@@ -105,25 +104,25 @@ def _state(path: Path) -> tuple[int, int]:
 
 
 def _begun(out: Path, plan: str) -> Skipped:
-    """What an interrupted call has done: of each finished shard, the files that were left out."""
+    """What an interrupted call has finished: the skipped files of each shard."""
     if not (out / UNFINISHED).exists():
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise UserError(f"{out} exists already: choose another place for the shards, or remove it")
+            raise UserError(f"{out} exists already: choose another folder for the shards, or remove it")
         return {}
-    for half in out.glob(".*.tar.*"):  # which a killed call was writing
-        half.unlink()
+    for temporary in out.glob(".*.tar.*"):  # of a killed call
+        temporary.unlink()
     try:
         done = json.loads((out / UNFINISHED).read_text(encoding="utf-8"))
         same = done["plan"] == plan
         shards = {str(name): {str(file): str(why) for file, why in of.items()} for name, of in done["skipped"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UserError(f"cannot read {out / UNFINISHED} ({error!r}): remove {out}, and begin anew") from error
+        raise UserError(f"cannot read {out / UNFINISHED} ({error!r}): remove {out} and start again") from error
     if not same:
-        raise UserError(f"{out} holds unfinished shards of other images, or of another size: choose another place")
+        raise UserError(f"{out} has unfinished shards of other images or another size: choose another folder")
     return {name: of for name, of in shards.items() if (out / name).exists()}
 
 
-def _note(out: Path, plan: str, skipped: Skipped) -> None:
+def _record(out: Path, plan: str, skipped: Skipped) -> None:
     with atomic_write(out / UNFINISHED) as file:
         json.dump({"plan": plan, "skipped": skipped}, file)
 
@@ -132,7 +131,10 @@ def _write_shard(folder: Path, out: Path, shard: Shard, layout: FolderLayout) ->
     numbers = {name: number for number, name in enumerate(layout.classes)}
     keys = {name: key for key, name in enumerate(shard.files, shard.first)}
     skipped: dict[str, str] = {}
-    with atomic_write(out / shard.name, "wb") as file, _opened(file) as tar:
+    with (
+        atomic_write(out / shard.name, "wb") as file,
+        tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as tar,
+    ):
         for files in _few(folder, shard.files):
             contents, left_out = map_files(lambda _, path: _decodable(path), folder, files, group=GROUP)
             skipped |= left_out
@@ -144,7 +146,7 @@ def _write_shard(folder: Path, out: Path, shard: Shard, layout: FolderLayout) ->
 
 
 def _few(folder: Path, files: list[str]) -> Iterator[list[str]]:
-    """The files in order, as many at a time as may be held in memory."""
+    """The files in order, in groups that fit in memory."""
     few: list[str] = []
     size = 0
     for file in files:
@@ -157,10 +159,6 @@ def _few(folder: Path, files: list[str]) -> Iterator[list[str]]:
         yield few
 
 
-def _opened(file: IO[bytes]) -> tarfile.TarFile:
-    return tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT)
-
-
 def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
     member = tarfile.TarInfo(name)
     member.size = len(content)
@@ -168,7 +166,7 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 def _decodable(path: Path) -> bytes:
-    """The content of an image file; raises where not all of its pixels can be decoded."""
+    """The content of an image file. Raises if its pixels cannot be decoded."""
     check_size(path.stat().st_size)
     content = path.read_bytes()
     header = read_header(io.BytesIO(content))

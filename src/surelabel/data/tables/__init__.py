@@ -1,1 +1,1 @@
-"""Rows of .csv and .parquet files."""
+"""Tables in .csv and .parquet files."""

@@ -1,4 +1,4 @@
-"""The columns of a table as arrays: numbers with NaN where one is missing, or texts that are empty there."""
+"""Table columns as arrays: numbers, NaN if missing, or texts, empty if missing."""
 
 from decimal import Decimal
 from math import isnan
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 Column = NDArray[np.float64] | NDArray[np.object_]
 Columns = dict[str, Column]
 
-# What programs write where a value is missing; the first is an empty cell.
+# What programs write for a missing value; the first is an empty cell.
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "?")
 
 
 def column(values: NDArray[Any]) -> Column | None:
-    """An array of any type as a column; None for what is neither number nor text, such as a date."""
+    """An array of any type as a column; None if it holds neither numbers nor texts (dates)."""
     if values.dtype.kind in "iuf":
         return values.astype(np.float64)
     if values.dtype.kind not in "bUTO":
@@ -27,7 +27,7 @@ def column(values: NDArray[Any]) -> Column | None:
 
 
 def _missing(value: Any) -> bool:
-    # pandas' own NA has no truth; NaN and NaT are the values that differ from themselves.
+    # pandas.NA has no truth value; NaN and NaT differ from themselves.
     return (
         value is None
         or type(value).__name__ == "NAType"
@@ -41,7 +41,7 @@ def _is_number(value: object) -> bool:
 
 
 def as_texts(values: Column) -> NDArray[np.object_]:
-    """A column as texts; a number that is whole is written as such, so that a file's 1 and 1.0 are the same."""
+    """A column as texts. Integers are written without a point, so that 1 and 1.0 are the same."""
     if values.dtype == object:
         return np.asarray(values, dtype=object)
     numbers = values.tolist()
@@ -49,7 +49,7 @@ def as_texts(values: Column) -> NDArray[np.object_]:
 
 
 def in_row(number: int) -> str:
-    """Where a row, counted from 0, is found in a file that has a heading."""
+    """The place in a file of a row counted from 0, for errors."""
     return f"in row {number + 1} below the heading"
 
 

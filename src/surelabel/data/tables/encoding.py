@@ -1,4 +1,4 @@
-"""How the columns of a table become numbers: learnt on the training table, kept, and applied to any other."""
+"""Encode table columns as numbers, as fitted on the training table."""
 
 import re
 from collections.abc import Callable, Collection
@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 from surelabel.data.tables.columns import Column, Columns, as_texts, in_row, numeric
 from surelabel.utils.errors import UserError
 
-# More values of a column than this are not told apart: the rarer ones become one.
+# Rarer values of a column beyond these are merged into one.
 MOST_LEVELS = 64
-# In fewer rows than this, values that all differ prove nothing.
+# With no more rows than this, unique values need not be identifiers.
 FEW_ROWS = 10
-# What is meant as a number and is none: 12,5 or 1,065, <0.1, 5 %.
+# Numbers that `float` does not read: 12,5 or 1,065, <0.1, 5 %.
 NEARLY_NUMBER = re.compile(r"[<>≤≥~]? ?[-+]?\d+(,\d{3})*([.,]\d+)?([eE][-+]?\d+)? ?%?")
 
 
 @dataclass(frozen=True)
 class Numeric:
-    """A column of numbers, standardised; a missing one becomes the median, and is told by a column of its own.
+    """A standardised numeric column. Missing values become the median, with an indicator column.
 
-    Without missing values in training there is no such column: the network could not have learnt what it means.
+    Without missing values in training there is no indicator: the network could not have learnt it.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Numeric:
         return 1 + self.tells_missing
 
     def encode(self, values: Column) -> NDArray[np.float32]:
-        """values [N] -> [N, 1], or [N, 2] with the column that tells of missing values."""
+        """values [N] -> [N, 1], or [N, 2] with the indicator of missing values."""
         if not numeric(values):
             values = _numbers(values, self.name)
         _check_finite(self.name, values, np.arange(len(values)))
@@ -49,7 +49,7 @@ class Numeric:
 
 @dataclass(frozen=True)
 class Categorical:
-    """A column of texts: one column for each level, and a last one for any other value and for none."""
+    """A one-hot column: one column per level, and a last one for other and missing values."""
 
     name: str
     levels: tuple[str, ...]  # sorted
@@ -67,34 +67,34 @@ class Categorical:
 
 @dataclass(frozen=True)
 class Encoding:
-    """What each column of a table becomes, in order. `groups` tells which encoded columns come from the same one."""
+    """The encoding of each column of a table, in order; d columns after encoding."""
 
     columns: tuple[Numeric | Categorical, ...]
 
     @cached_property
     def groups(self) -> NDArray[np.int64]:
-        """The number of the original column that each encoded column comes from [d]."""
+        """The original column of each encoded column, as a number [d]."""
         return np.repeat(np.arange(len(self.columns)), [column.width for column in self.columns])
 
     @cached_property
     def standardised(self) -> NDArray[np.bool_]:
-        """Which encoded columns are numbers in units of their deviation [d]."""
+        """Which encoded columns are standardised numbers [d]."""
         kinds = [[isinstance(column, Numeric), *[False] * (column.width - 1)] for column in self.columns]
         return np.concatenate(kinds)
 
     @property
     def names(self) -> dict[str, list[str]]:
-        """The names of the columns of each kind."""
+        """The column names by kind."""
         kinds = {"numbers": Numeric, "categories": Categorical}
         return {kind: [one.name for one in self.columns if isinstance(one, of)] for kind, of in kinds.items()}
 
     @property
     def texts(self) -> frozenset[str]:
-        """The columns to be read as texts, whatever they look like."""
+        """The columns to read as texts, even if they look like numbers."""
         return frozenset(self.names["categories"])
 
     def encode(self, columns: Columns) -> NDArray[np.float32]:
-        """A table in which every column that was learnt is there, in any order -> [N, d]."""
+        """Encode a table -> [N, d]. It needs all columns of the training table, in any order."""
         absent = [column.name for column in self.columns if column.name not in columns]
         if absent:
             raise UserError(
@@ -109,7 +109,7 @@ class Encoding:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> "Encoding":
-        """What `as_json` wrote."""
+        """The inverse of `as_json`."""
         kinds: dict[str, Callable[..., Numeric | Categorical]] = {"numeric": Numeric, "categorical": Categorical}
         columns = []
         for entry in stored["columns"]:
@@ -123,17 +123,17 @@ class Encoding:
 def learn(
     columns: Columns, categorical: Collection[str] = (), rows: NDArray[np.int64] | None = None
 ) -> tuple[Encoding, tuple[str, ...]]:
-    """How to encode this training table, and what was left out of it, in words.
+    """Fit the encoding of a training table; also returns notes on columns that were left out.
 
-    Numbers are numeric unless their column is named in `categorical`; texts are categorical. `rows` are the places of
-    its rows in the file [N], from 0, for errors, where the table is a part of it.
+    Numbers are numeric unless their column is listed in `categorical`; texts are categorical.
+    `rows` [N] are the row numbers in the file, from 0, for errors, if the table is a subset of it.
     """
     if rows is None:
         rows = np.arange(max(map(len, columns.values()), default=0))
     unknown = [name for name in categorical if name not in columns]
     if unknown:
         raise UserError(
-            f"there is no column {unknown[0]!r} to be categorical; the table has {', '.join(map(repr, columns))}"
+            f"the categorical column {unknown[0]!r} does not exist; the table has {', '.join(map(repr, columns))}"
         )
     learnt: list[Numeric | Categorical] = []
     notes: list[str] = []
@@ -176,7 +176,7 @@ def _check_finite(name: str, values: Column, rows: NDArray[np.int64]) -> None:
     infinite = np.isinf(values)
     if infinite.any():
         row = int(rows[np.argmax(infinite)])
-        raise UserError(f"column {name!r} is infinite {in_row(row)}: mend that, or leave the cell empty")
+        raise UserError(f"column {name!r} is infinite {in_row(row)}: correct it, or leave the cell empty")
 
 
 def _learn_categorical(name: str, texts: NDArray[np.object_], declared: bool, notes: list[str]) -> Categorical | str:
@@ -186,20 +186,20 @@ def _learn_categorical(name: str, texts: NDArray[np.object_], declared: bool, no
     if len(levels) == 1 and counts[0] == len(texts):
         return f"it is {levels[0]!r} everywhere"
     if not declared and counts.max() == 1 and len(levels) > FEW_ROWS:
-        return "no two of its texts are the same, so it names rows and cannot tell classes"
+        return "all its texts differ, so it identifies rows and says nothing about classes"
     if len(levels) > MOST_LEVELS:
         notes.append(
-            f"column {name!r} has {len(levels)} different texts: the {MOST_LEVELS} most frequent are told apart, the "
-            "others are one"
+            f"column {name!r} has {len(levels)} different texts: the {MOST_LEVELS} most frequent become categories, "
+            "the others are merged into one"
         )
         levels = np.sort(levels[np.argsort(-counts, kind="stable")[:MOST_LEVELS]])
     return Categorical(name, tuple(levels.tolist()))
 
 
 def check_numbers(columns: Columns, categories: Collection[str], remedy: str) -> None:
-    """Numbers with a few words among them would become categories, and their order would be lost.
+    """Reject columns of numbers with a few words among them: categories would lose the order.
 
-    Columns that are declared or stored as `categories` may hold what they like.
+    Columns in `categories` may hold anything. `remedy` ends the error message.
     """
     for name, texts in columns.items():
         if numeric(texts) or name in categories:
@@ -223,13 +223,13 @@ def _is_number(text: str) -> bool:
 
 
 def _numbers(texts: Column, name: str) -> NDArray[np.float64]:
-    """Texts that stand for the numbers of a column that was numeric in training."""
+    """Texts as numbers, for a column that was numeric in training."""
     numbers = np.full(len(texts), np.nan)
     for row, text in enumerate(texts):
         try:
             numbers[row] = float(text or "nan")
         except ValueError:
             raise UserError(
-                f"column {name!r} was numbers in training, but is {text!r} {in_row(row)}: mend it, or leave it empty"
+                f"column {name!r} was numeric in training, but is {text!r} {in_row(row)}: correct it, or leave it empty"
             ) from None
     return numbers

@@ -1,4 +1,4 @@
-"""Tables in CSV and Parquet files, read by pyarrow."""
+"""Read CSV and Parquet files with pyarrow."""
 
 import csv
 import itertools
@@ -17,12 +17,12 @@ from surelabel.utils.csv import delimiter_of
 from surelabel.utils.errors import UserError, optional_import
 
 BLOCK = 2**20  # bytes that pyarrow reads at once
-NUMBER = 32  # bytes that a number takes, with the comma, when it is written out
+NUMBER = 32  # bytes of a written number with its comma
 
 
 @dataclass(frozen=True)
 class Read:
-    """The columns of a file, which of them it stores as categories, and what could not be read of it, in words."""
+    """The columns of a file, those stored as categories, and notes on columns left out."""
 
     columns: Columns
     categories: frozenset[str]
@@ -30,9 +30,9 @@ class Read:
 
 
 def read_table(path: Path, as_written: Callable[[str], bool]) -> Read:
-    """What a file holds.
+    """Read a .csv or .parquet file.
 
-    In a CSV file, a column is numbers if every cell is one or is missing; those whose name is `as_written` stay texts.
+    A CSV column is numeric if every cell is a number or missing, unless `as_written(name)`.
     """
     with optional_import("tables", f"the table {path}"):
         from pyarrow import types
@@ -46,7 +46,7 @@ def read_table(path: Path, as_written: Callable[[str], bool]) -> Read:
     index = _index(table)
     for name in table.column_names:
         if name in index and not as_written(name):
-            notes.append(f"column {name!r} is left out: it is the index of a pandas frame, no column of it")
+            notes.append(f"column {name!r} is left out: it is the index of a pandas frame")
             continue
         made = _column(table[name], as_written(name))
         if made is None:
@@ -70,10 +70,10 @@ def _csv(path: Path) -> Any:
         header = 4 * len(",".join(names).encode())  # at most, with quotation marks
         return arrow.read_csv(
             path,
-            # The header must lie in the first block, and a row in two neighbouring ones.
+            # The header must fit into the first block, and a row into two adjacent ones.
             read_options=arrow.ReadOptions(block_size=max(BLOCK, header, NUMBER * len(names))),
             parse_options=arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            # Texts first: pyarrow's own guess looks at the beginning of a large file alone.
+            # As texts first: pyarrow infers types from the beginning of a large file only.
             convert_options=arrow.ConvertOptions(column_types=dict.fromkeys(names, string())),
         )
     except (OSError, UnicodeDecodeError, csv.Error, ArrowException) as error:
@@ -92,14 +92,14 @@ def _parquet(path: Path) -> Any:
 
 
 def _index(table: Any) -> set[str]:
-    """The columns that pandas stored its index in; of a frame that was sorted by class, it betrays the class.
+    """The columns of a pandas index, which gives the class away if the frame was sorted by class.
 
-    In a CSV file it has no name, or the one that pandas gives such a column when it reads and writes it again.
+    In a CSV file it has no name, or the one that pandas gives it on reading such a file.
     """
     names = {name for name in table.column_names if re.fullmatch(r"__index_level_\d+__|(Unnamed: \d+)?", name)}
     try:
         listed = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
-        return names | {name for name in listed if isinstance(name, str)}  # that of a plain count is a dictionary
+        return names | {name for name in listed if isinstance(name, str)}  # a RangeIndex is a dictionary
     except (ValueError, KeyError, TypeError, RecursionError):
         return names
 
@@ -109,11 +109,14 @@ def _check_names(path: Path, names: list[str]) -> None:
         raise UserError(f"{path} is empty: its first line must name the columns")
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise UserError(f"{path} has more than one column named {twice[0]!r}: give each a name of its own")
+        raise UserError(f"{path} has more than one column named {twice[0]!r}: rename one")
 
 
 def _column(cells: Any, as_written: bool) -> Column | None:
-    """A column of an arrow table; texts that are stored as a category stay texts, though they be numbers."""
+    """A column of an arrow table; None if it is neither numbers nor texts.
+
+    Texts that are stored as a category stay texts, even if they look like numbers.
+    """
     from pyarrow import ArrowException, compute, float64, types
 
     category = types.is_dictionary(cells.type)
@@ -121,7 +124,7 @@ def _column(cells: Any, as_written: bool) -> Column | None:
     if types.is_decimal(kind):
         cells = cells.cast(float64())
     if not (types.is_string(kind) or types.is_large_string(kind)):
-        # A date would come as a Python object, and would be taken for a text.
+        # A date would become a Python object and pass for a text.
         allowed = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
         return column(np.asarray(cells.to_numpy())) if allowed else None
     cells = compute.utf8_trim_whitespace(cells.cast(kind))

@@ -1,4 +1,4 @@
-"""Views: batched random changes of images that leave their class as it is, each image with draws of its own."""
+"""Views: random augmentations of batches, with separate random numbers for each sample."""
 
 from typing import Literal
 
@@ -58,9 +58,10 @@ def named(name: str) -> View:
 
 
 def paws_view(size: int | None, scale: tuple[float, float], colours: Literal["cifar", "imagenet", "crops"]) -> Chain:
-    """PAWS's view: a resized crop, a flip, and changes of colour for small images (CIFAR) or natural ones (ImageNet).
+    """PAWS's view: a resized crop, a flip, and its colour changes for CIFAR or ImageNet.
 
-    Size None keeps the images' height and width. Only "crops" takes images that are not uint8 with 1 or 3 channels.
+    A size of None keeps height and width. "crops" changes no colours, and is the only one that
+    takes images other than uint8 with 1 or 3 channels.
     """
     recolour: dict[str, tuple[View, ...]] = {
         "cifar": (Sometimes(0.8, Jitter(0.5)), Sometimes(0.2, Solarize()), Sometimes(0.2, Equalize())),

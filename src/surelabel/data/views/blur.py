@@ -13,10 +13,11 @@ from surelabel.utils.errors import UserError
 
 @dataclass(frozen=True)
 class Blur:
-    """Blur by a Gaussian whose standard deviation in pixels is uniform in `sigma`; the border's pixels repeat outside.
+    """Gaussian blur with a std (in pixels) uniform in `sigma`; border pixels repeat outside.
 
-    The kernel reaches four times the largest deviation. PAWS's own code uses Pillow's GaussianBlur, which approximates
-    it by three box blurs: on small photographs 0.4 grey levels away in the mean, and 19 at most.
+    The kernel reaches four times the largest std. PAWS uses Pillow's GaussianBlur, which
+    approximates it by three box blurs: on small photographs 0.4 grey levels away on average, 19 at
+    most.
     """
 
     sigma: tuple[float, float] = (0.1, 2.0)
@@ -38,7 +39,7 @@ class Blur:
 
 
 def _spread(kernel: Tensor, side: int) -> Tensor:
-    """kernel [B, 2 reach + 1] -> how much each pixel adds to each other along an axis [B, side, side]."""
+    """kernel [B, 2 reach + 1] -> the weight of each old pixel in each new one [B, side, side]."""
     place = torch.arange(side, device=kernel.device)[:, None]
     reach = kernel.shape[1] // 2
     source = (place + torch.arange(-reach, reach + 1, device=kernel.device)).clamp(0, side - 1)

@@ -1,6 +1,7 @@
-"""RandAugment's operations on colours, each equal to Pillow's: images [n, C, H, W] uint8, level [n] in 1..9 -> images.
+"""RandAugment's colour operations, each equal to Pillow's.
 
-C is 1 (Pillow's mode L) or 3 (RGB).
+All take images [n, C, H, W] uint8 and level [n] in 1..9, and return images. C is 1 (Pillow's mode
+L) or 3 (RGB).
 """
 
 import torch
@@ -10,21 +11,21 @@ from surelabel.data.views import enhance
 
 
 def auto_contrast(images: Tensor, level: Tensor) -> Tensor:
-    """Stretch each channel to 0..255; a channel of one colour stays as it is."""
+    """Stretch each channel to 0..255; a constant channel does not change."""
     low, high = images.amin((2, 3), keepdim=True).double(), images.amax((2, 3), keepdim=True).double()
-    # A tensor of 255, because a number over a tensor is a product with its reciprocal, which rounds twice.
+    # A tensor of 255: torch divides a number by a tensor via its reciprocal, which rounds twice.
     scale = torch.where(high > low, torch.full_like(low, 255) / (high - low), 1.0)
     offset = torch.where(high > low, -low * scale, 0.0)
     return (images * scale).add_(offset).to(torch.uint8)
 
 
 def equalize(images: Tensor, level: Tensor) -> Tensor:
-    """The same at every level."""
+    """`equalized`, whatever the level."""
     return equalized(images)
 
 
 def equalized(images: Tensor) -> Tensor:
-    """Each channel's histogram made as flat as a table of its 256 values allows."""
+    """Flatten the histogram of each channel by a lookup table of its 256 values."""
     values = images.flatten(2).flatten(0, 1).long()
     channel = torch.arange(len(values), device=images.device)[:, None]
     counts = torch.bincount((values + 256 * channel).flatten(), minlength=256 * len(values)).view(-1, 256)
@@ -53,22 +54,25 @@ def invert_from(images: Tensor, threshold: Tensor | int) -> Tensor:
 
 
 def brightness(images: Tensor, level: Tensor) -> Tensor:
-    """Towards black."""
+    """Blend towards black."""
     return enhance.brightness(images, _factor(level))
 
 
 def colour(images: Tensor, level: Tensor) -> Tensor:
-    """Towards grey; one channel has no colour to lose."""
+    """Blend towards grey; a single channel does not change."""
     return enhance.saturation(images, _factor(level))
 
 
 def contrast(images: Tensor, level: Tensor) -> Tensor:
-    """Towards the mean grey, rounded."""
+    """Blend towards the rounded mean grey."""
     return enhance.contrast(images, _factor(level))
 
 
 def sharpness(images: Tensor, level: Tensor) -> Tensor:
-    """Towards the image smoothed by a 3 x 3 kernel of ones with 5 in the middle, whose border is left as it is."""
+    """Blend towards the image smoothed by a 3 x 3 kernel of ones with 5 in the middle.
+
+    The border is not smoothed.
+    """
     if min(images.shape[2:]) < 3:
         return images
     smooth = images.float()
@@ -79,5 +83,5 @@ def sharpness(images: Tensor, level: Tensor) -> Tensor:
 
 
 def _factor(level: Tensor) -> Tensor:
-    """0.05 + 0.9 level / 10, rounded to float32 only at the end, as Pillow gets it."""
+    """0.05 + 0.9 level / 10, rounded to float32 only at the end, as for Pillow."""
     return (0.05 + 0.9 * level.double() / 10).float()

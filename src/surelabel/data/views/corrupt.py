@@ -1,4 +1,4 @@
-"""The strong view of a table's row."""
+"""The strong view of table rows."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,17 +10,17 @@ from surelabel.data.views.pixels import whole_number
 
 @dataclass(frozen=True)
 class Corrupt:
-    """Replace each feature, with the given probability, by that of a row drawn from the table.
+    """Replace each feature, with the given probability, by that of a random row of the table.
 
-    So a replaced value is drawn from the feature's own distribution (VIME, Yoon et al. 2020; SCARF, Bahri et al. 2022).
-    The columns of one group [d], such as those of a category, are one feature and are replaced together.
+    Replaced values thus follow the feature's marginal distribution (VIME, Yoon et al. 2020; SCARF,
+    Bahri et al. 2022). The columns of a group, such as those of a category, are one feature.
     """
 
     probability: float
     table: Tensor  # [N, d]
     groups: Tensor  # [d], from 0
 
-    @cached_property  # reading a number from a GPU makes it wait
+    @cached_property  # reading a number from a GPU is slow
     def draws(self) -> int:
         return 2 * (int(self.groups[-1]) + 1)
 

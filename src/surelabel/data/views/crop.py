@@ -1,4 +1,4 @@
-"""The weak view: a mirror image or not, shifted by a few pixels."""
+"""The weak view: a random flip and a shift by a few pixels."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,7 +12,7 @@ from surelabel.utils.errors import UserError
 
 @dataclass(frozen=True)
 class FlipCrop:
-    """Flip left to right with probability 1/2, pad by reflection, and cut the original size out at random."""
+    """Flip left to right with probability 1/2, pad by reflection, and crop at random."""
 
     padding: int | None = None  # None: an eighth of the shorter side, which is 4 of 32
     flip: bool = True
@@ -36,5 +36,5 @@ class FlipCrop:
 
 
 def _reflected(places: Tensor, size: int) -> Tensor:
-    """Places outside 0 .. size - 1 mirrored at the first and the last pixel, which are not repeated."""
+    """Reflect indices outside 0 .. size - 1, without repeating the border pixels."""
     return size - 1 - (size - 1 - places.abs()).abs()

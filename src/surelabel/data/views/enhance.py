@@ -1,8 +1,8 @@
-"""Pillow's enhancements, each image by a factor of its own: images [n, C, H, W] uint8, factor [n] float32 -> images.
+"""Pillow's enhancements with one factor per image: images [n, C, H, W] uint8, factor [n] float32.
 
-A factor of 1 changes nothing, one below goes towards the plain image that the function names, one above away from it.
-They blend in float32 and cut the fraction off, as Pillow does; a Pillow compiled with fused multiply-add may be one
-grey level off. C is 1 (Pillow's mode L) or 3 (RGB).
+Each blends the image with the base named in its docstring: a factor of 0 gives the base, 1 the
+image, and more than 1 extrapolates. Blending is in float32 and truncates, as in Pillow; a Pillow
+compiled with fused multiply-add may be one grey level off. C is 1 (Pillow's mode L) or 3 (RGB).
 """
 
 import torch
@@ -10,28 +10,28 @@ from torch import Tensor
 
 
 def brightness(images: Tensor, factor: Tensor) -> Tensor:
-    """From black."""
+    """Blend with black."""
     return (images * factor[:, None, None, None]).clamp_(max=255).to(torch.uint8)
 
 
 def contrast(images: Tensor, factor: Tensor) -> Tensor:
-    """From the mean grey, rounded."""
+    """Blend with the rounded mean grey."""
     mean = luma(images).mean((1, 2, 3), keepdim=True, dtype=torch.float64)
     return blend((mean + 0.5).floor().float(), images, factor)
 
 
 def saturation(images: Tensor, factor: Tensor) -> Tensor:
-    """From grey; one channel has no colour to lose."""
+    """Blend with the grey image; a single channel does not change."""
     return images if images.shape[1] == 1 else blend(luma(images), images, factor)
 
 
 def blend(base: Tensor, images: Tensor, factor: Tensor) -> Tensor:
-    """From `base` towards the images and, with a factor above 1, beyond."""
+    """Blend `base` with the images."""
     return (images - base).mul_(factor[:, None, None, None]).add_(base).clamp_(0, 255).to(torch.uint8)
 
 
 def luma(images: Tensor) -> Tensor:
-    """Pillow's luma, 16-bit fixed point [n, 1, H, W]; its sums stay below 2^24 and are thus exact in float32."""
+    """Pillow's 16-bit fixed-point luma [n, 1, H, W]; sums below 2^24 are exact in float32."""
     if images.shape[1] == 1:
         return images.float()
     red, green, blue = images.float()[:, :, None].unbind(1)

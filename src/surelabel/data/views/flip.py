@@ -1,4 +1,4 @@
-"""The mirror image or not."""
+"""A random horizontal flip."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""RandAugment's five geometric operations as one: an affine map, nearest neighbour, black outside, as Pillow's."""
+"""RandAugment's geometric operations, equal to Pillow's: nearest neighbour, black outside."""
 
 import math
 from functools import lru_cache
@@ -13,7 +13,7 @@ Affine = tuple[float, float, float, float, float, float]
 
 
 def move(images: Tensor, operation: Tensor, level: Tensor, negative: Tensor) -> Tensor:
-    """images [n, C, H, W]; operation [n], a place in GEOMETRIC; level [n] in 1..9; negative [n] bool -> images."""
+    """images [n, C, H, W], operation [n] into GEOMETRIC, level [n] in 1..9, negative [n] bool."""
     which = (operation * 9 + level - 1) * 2 + negative
     source = _sources(*images.shape[2:], images.device).index_select(0, which)
     inside = (source >= 0).to(images.dtype)
@@ -22,7 +22,7 @@ def move(images: Tensor, operation: Tensor, level: Tensor, negative: Tensor) -> 
 
 @lru_cache(maxsize=2)
 def _sources(height: int, width: int, device: torch.device) -> Tensor:
-    """For each operation, level and sign [5 x 9 x 2, H, W] int32: which pixel y * W + x is shown, or -1 outside."""
+    """Source pixels y * W + x, -1 outside, by operation, level and sign [5 x 9 x 2, H, W]."""
     return torch.stack(
         [
             _source(_map(name, sign * level, height, width), height, width)
@@ -34,7 +34,7 @@ def _sources(height: int, width: int, device: torch.device) -> Tensor:
 
 
 def _source(affine: Affine, height: int, width: int) -> Tensor:
-    """Pillow's nearest neighbour [H, W] int32: coordinates in 16-bit fixed point, sampled at the centres of pixels."""
+    """Pillow's nearest neighbour [H, W] int32: 16-bit fixed-point coordinates of pixel centres."""
     a, b, c, d, e, f = affine
     fixed = [math.floor(value * 2**16 + 0.5) for value in (a, b, c + a / 2 + b / 2, d, e, f + d / 2 + e / 2)]
     y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
@@ -44,9 +44,9 @@ def _source(affine: Affine, height: int, width: int) -> Tensor:
 
 
 def _map(name: str, level: int, height: int, width: int) -> Affine:
-    """(a, b, c, d, e, f): output point (x, y) shows the input at column a x + b y + c and row d x + e y + f.
+    """(a, b, c, d, e, f): output (x, y) shows input column a x + b y + c, row d x + e y + f.
 
-    Translations are by whole pixels, towards zero, as in the reference policy.
+    Translations are truncated to whole pixels, as in the reference policy.
     """
     share = 0.3 * level / 10
     match name:

@@ -1,7 +1,7 @@
-"""Turning the colour wheel, equal to Pillow's way through the mode HSV, which keeps hue and saturation in a byte each.
+"""Hue shift, equal to Pillow's in mode HSV, which stores hue and saturation in one byte each.
 
-A 255th of a turn is up to 6 grey levels. Unrounded arithmetic is up to three of them away: the hue and the shift are
-cut to bytes, and bytes go round at 256.
+A 255th of a turn is up to 6 grey levels. Exact arithmetic would differ by up to three of these:
+hue and shift are truncated to bytes, and bytes wrap around at 256.
 """
 
 from functools import lru_cache
@@ -9,18 +9,18 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-_ROW = 6 * 256  # a table row for each chroma, holding the wheel's 6 sectors of up to 255 steps, counted from -255
+_ROW = 6 * 256  # table row of one chroma: 6 sectors of up to 255 steps, from -255
 
 
 def shift_hue(images: Tensor, share: Tensor) -> Tensor:
-    """images [n, C, H, W] uint8, share [n] of a whole turn, cut to a 255th -> images; one channel has no hue."""
+    """images [n, C, H, W] uint8, share [n] of a full turn; a single channel does not change."""
     if images.shape[1] == 1:
         return images
-    shift = (share.double() * 255).long().to(torch.uint8)[:, None, None]  # backwards modulo 256, as bytes go round
+    shift = (share.double() * 255).long().to(torch.uint8)[:, None, None]  # negative shifts wrap around at 256
     red, green, blue = images.int().unbind(1)
     value = red.maximum(green).maximum(blue)
     chroma = value - red.minimum(green).minimum(blue)
-    # Products with 0 and 1, because torch.where takes several times as long.
+    # Products with 0 and 1: torch.where takes several times as long.
     step = 4 * chroma + red - green
     step += (green == value).int() * (2 * chroma + blue - red - step)
     step += (red == value).int() * (green - blue - step)
@@ -34,7 +34,7 @@ def shift_hue(images: Tensor, share: Tensor) -> Tensor:
 
 @lru_cache(maxsize=2)
 def _hues(device: torch.device) -> Tensor:
-    """The byte of hue for every chroma and step along the wheel [256 x 1536] uint8, rounded wherever Pillow rounds."""
+    """The hue byte for each chroma and step along the wheel [256 x 1536], rounded as in Pillow."""
     chroma, step = torch.arange(256).clamp(min=1)[:, None], torch.arange(_ROW) - 256
     primary = (step / (2 * chroma)).round()
     beyond = step - 2 * primary * chroma
@@ -46,7 +46,7 @@ def _hues(device: torch.device) -> Tensor:
 
 @lru_cache(maxsize=2)
 def _missing(device: torch.device) -> Tensor:
-    """How much of red, green and blue a full colour of this hue lacks [3, 256] float32, from 0 to 1."""
+    """What a saturated colour of each hue lacks of red, green and blue [3, 256], from 0 to 1."""
     sixths = torch.arange(256, dtype=torch.float64) * 6 / 255
     away = (torch.tensor([5, 3, 1])[:, None] + sixths) % 6
     return away.minimum(4 - away).clamp(0, 1).float().to(device)

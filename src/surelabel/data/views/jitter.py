@@ -18,10 +18,10 @@ ORDERS = tuple(permutations(range(len(CHANGES))))
 
 @dataclass(frozen=True)
 class Jitter:
-    """Change brightness, contrast and saturation by factors, and shift the hue, in an order of each image's own.
+    """Change brightness, contrast, saturation and hue, in a random order for each image.
 
-    Factors are uniform in 1 ± 0.8 strength, but not below 0, the shift in ± 0.2 strength of a whole turn; the 24 orders
-    are equally likely. Each change equals Pillow's.
+    Factors are uniform in 1 ± 0.8 strength, but not below 0; the hue shift is uniform in ± 0.2
+    strength of a full turn; the 24 orders are equally likely. Each change equals Pillow's.
     """
 
     strength: float
@@ -32,8 +32,8 @@ class Jitter:
             raise UserError(f"{self} is not possible: strength must be from 0 to 2.5, which is half a turn of the hue")
 
     def __call__(self, images: Tensor, u: Tensor) -> Tensor:
-        """images [B, C, H, W] uint8 with C = 1 or 3, u [B, 5]: the three factors, the shift, the order."""
-        check_bytes(images, "Jitter")
+        """images [B, C, H, W] uint8 with C = 1 or 3, u [B, 5]: three factors, shift, order."""
+        check_bytes(images, "the view Jitter")
         least = torch.tensor([max(0.0, 1 - 0.8 * self.strength)] * 3 + [-0.2 * self.strength], dtype=torch.float64)
         most = torch.tensor([1 + 0.8 * self.strength] * 3 + [0.2 * self.strength], dtype=torch.float64)
         least, most = least.to(u.device), most.to(u.device)
@@ -41,7 +41,7 @@ class Jitter:
         order = torch.tensor(ORDERS, device=u.device)[whole_number(u[:, 4], len(ORDERS))]
         row = torch.arange(len(images), device=u.device)
         for step in range(len(CHANGES)):
-            # Sorted by what is done to them now, the images are changed group by group.
+            # Sort the images by the change that is due, and apply it group by group.
             number, place = order[row, step].sort()
             row = row[place]
             sizes = number.bincount(minlength=len(CHANGES)).tolist()

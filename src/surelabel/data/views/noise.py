@@ -1,17 +1,17 @@
-"""The weak view of a table's row."""
+"""The weak view of table rows."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-# Draws are multiples of 2⁻²⁴ from 0 on; half of one more keeps them off 0, whose normal number would be infinite.
+# Draws are multiples of 2⁻²⁴ from 0. Half a step more avoids 0, whose normal quantile is infinite.
 HALF_A_STEP = 2**-24
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Add a normal number of the given deviation to each column where `where` [d] is 1, and nothing where it is 0."""
+    """Add Gaussian noise with std `deviation` to the columns in which `where` [d] is 1, not 0."""
 
     deviation: float
     where: Tensor

@@ -1,4 +1,4 @@
-"""The view for images that wrap around at their borders, as the unit cell of a crystal does."""
+"""The view for periodic images, such as the unit cell of a crystal."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,22 +12,22 @@ from surelabel.utils.errors import UserError
 
 @dataclass(frozen=True)
 class Periodic:
-    """Roll on both axes, turn by quarters, then flip along y, along x or not at all, each choice uniform."""
+    """Uniform roll along both axes, quarter turns, and a flip along y, along x or not at all."""
 
     draws: ClassVar[int] = 4
 
     def __call__(self, images: Tensor, u: Tensor) -> Tensor:
-        """images [B, C, N, N] of any type, u [B, 4]: roll along y, roll along x, quarter turns, flip."""
+        """images [B, C, N, N] of any type, u [B, 4]: roll along y and x, quarter turns, flip."""
         side, width = images.shape[2:]
         if side != width:
             raise UserError(
-                f"the periodic view turns images by 90 degrees and so needs square ones, "
-                f"but these have {side} x {width} pixels: choose another view"
+                f"the periodic view rotates by 90 degrees and needs square images, but these have {side} x {width} "
+                "pixels: choose another view"
             )
         turns, flip = whole_number(u[:, 2:3], 4), whole_number(u[:, 3:], 3)
         place = torch.arange(side, device=u.device)
         down, across = _mirrored(place, flip == 0), _mirrored(place, flip == 1)
-        # An odd number of quarter turns swaps the axes: the source's row then follows the result's column.
+        # An odd number of quarter turns swaps the axes: source rows are then output columns.
         swapped = turns % 2 == 1
         row = _mirrored(torch.where(swapped, across, down), turns >= 2)
         column = _mirrored(torch.where(swapped, down, across), (turns == 1) | (turns == 2))
@@ -38,5 +38,5 @@ class Periodic:
 
 
 def _mirrored(place: Tensor, where: Tensor) -> Tensor:
-    """place [N] or [B, N], counted from the other end in the images chosen by where [B, 1] -> [B, N]."""
+    """place [N] or [B, N], counted from the other end if `where` [B, 1] -> [B, N]."""
     return torch.where(where, place.shape[-1] - 1 - place, place)

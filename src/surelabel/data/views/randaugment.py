@@ -1,4 +1,4 @@
-"""The strong view's heart: a few operations, drawn at random for each image, at random strengths."""
+"""RandAugment: a few random operations per image, at random strengths."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from surelabel.data.views import colour
 from surelabel.data.views.geometry import GEOMETRIC, move
-from surelabel.data.views.pixels import whole_number
+from surelabel.data.views.pixels import check_bytes, whole_number
 from surelabel.utils.errors import UserError
 
 COLOUR: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -27,9 +27,9 @@ _FIRST_GEOMETRIC = len(OPERATIONS) - len(GEOMETRIC)
 
 @dataclass(frozen=True)
 class RandAugment:
-    """`ops` times: draw one of 14 operations and a level in 1..9, and apply it with the given probability.
+    """`ops` times: draw one of 14 operations and a level in 1..9, and apply it with `probability`.
 
-    Rotations, shears and translations go either way with probability 1/2.
+    Rotations, shears and translations have a random sign.
     """
 
     ops: int = 2
@@ -44,13 +44,8 @@ class RandAugment:
         return 4 * self.ops
 
     def __call__(self, images: Tensor, u: Tensor) -> Tensor:
-        """images [B, C, H, W] uint8 with C = 1 or 3, u [B, 4 ops]: per operation which, level, whether, sign."""
-        if images.dtype != torch.uint8 or images.shape[1] not in (1, 3):
-            raise UserError(
-                "the strong view needs uint8 images with 1 or 3 channels, but these are "
-                f"{str(images.dtype).removeprefix('torch.')} with {images.shape[1]}: "
-                "choose another by --views.strong, or --views.labelled"
-            )
+        """images [B, C, H, W] uint8 with C = 1 or 3, u [B, 4 ops]: which, level, whether, sign."""
+        check_bytes(images, "the strong view", "choose another with --views.strong or --views.labelled")
         for which, level, whether, sign in u.reshape(len(u), self.ops, 4).permute(1, 2, 0):
             operation = whole_number(which, len(OPERATIONS)).masked_fill_(whether >= self.probability, 0)
             images = _apply(images, operation, 1 + whole_number(level, 9), sign < 0.5)
@@ -58,7 +53,7 @@ class RandAugment:
 
 
 def _apply(images: Tensor, operation: Tensor, level: Tensor, negative: Tensor) -> Tensor:
-    """Each image changed by its own operation: sort by operation, change group by group, restore the order."""
+    """Apply one operation per image: sort by operation, apply by group, restore the order."""
     order = operation.argsort()
     counts = operation.bincount(minlength=len(OPERATIONS)).tolist()
     sizes = [*counts[:_FIRST_GEOMETRIC], sum(counts[_FIRST_GEOMETRIC:])]

@@ -1,4 +1,4 @@
-"""Three changes of colour, each equal to Pillow's."""
+"""Solarize, equalize and grey, each equal to Pillow's."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,7 +14,7 @@ from surelabel.utils.errors import UserError
 
 @dataclass(frozen=True)
 class Solarize:
-    """Invert the values from a threshold on, which is drawn from 1 .. 256 for each image unless it is given."""
+    """Invert values from `threshold` on; None draws it from 1 .. 256 for each image."""
 
     threshold: int | None = None
 
@@ -27,19 +27,19 @@ class Solarize:
         return 1 if self.threshold is None else 0
 
     def __call__(self, images: Tensor, u: Tensor) -> Tensor:
-        check_bytes(images, "Solarize")
+        check_bytes(images, "the view Solarize")
         drawn = 1 + whole_number(u, 256)[:, :, None, None] if self.threshold is None else self.threshold
         return colour.invert_from(images, drawn)
 
 
 @dataclass(frozen=True)
 class Equalize:
-    """Make each channel's histogram as flat as a table of its 256 values allows."""
+    """Flatten the histogram of each channel."""
 
     draws: ClassVar[int] = 0
 
     def __call__(self, images: Tensor, u: Tensor) -> Tensor:
-        check_bytes(images, "Equalize")
+        check_bytes(images, "the view Equalize")
         return colour.equalized(images)
 
 
@@ -50,5 +50,5 @@ class Grey:
     draws: ClassVar[int] = 0
 
     def __call__(self, images: Tensor, u: Tensor) -> Tensor:
-        check_bytes(images, "Grey")
+        check_bytes(images, "the view Grey")
         return luma(images).to(torch.uint8).repeat(1, images.shape[1], 1, 1)

@@ -1,18 +1,19 @@
-"""Weighted means along both axes, with weights of each image's own: what resizing and blurring have in common."""
+"""Weighted means along both axes with weights per image, for resizing and blurring."""
 
 import torch
 from torch import Tensor
 
 
 def resample(images: Tensor, down: Tensor, across: Tensor) -> Tensor:
-    """images [B, C, H, W] -> [B, C, h, w] of the same type, each axis by its weights [B, h, H] and [B, w, W] float64.
+    """images [B, C, H, W], float64 weights [B, h, H] and [B, w, W] -> images [B, C, h, w].
 
-    Weights are 0 or more, and are divided by their sum. Bytes are rounded after each axis, as Pillow does.
+    Weights are 0 or more, and are normalised to sum 1. The type of the images stays the same;
+    bytes are rounded after each axis, as in Pillow.
     """
-    # With the channels in the third place both axes are plain products, and the copies are of the images' own type.
+    # With channels third, both axes are plain matrix products, and copies keep the images' type.
     lines = images.transpose(1, 2).contiguous()
     if images.is_floating_point():
-        # In float64 what the order of summation changes is far below what the images can hold.
+        # In float64 the order of summation does not matter at the precision of the images.
         down, across = (weights / weights.sum(2, keepdim=True) for weights in (down, across))
         new = torch.bmm(down, _along_width(lines.double(), across))
     else:
@@ -31,8 +32,8 @@ def _along_width(lines: Tensor, weights: Tensor) -> Tensor:
 def _sixteen_bits(weights: Tensor) -> Tensor:
     """Multiples of 2^-16 whose sum is exactly 1 [B, new, old] float32.
 
-    Times bytes, all their sums are exact in float32: neither the batch nor the machine can change a pixel. The running
-    sums are rounded instead of the weights, so that the errors of neighbours cancel.
+    Sums of their products with bytes are exact in float32, so that a pixel depends neither on the
+    batch nor on the machine. Cumulative sums are rounded, not weights, so that errors cancel.
     """
     running = weights.cumsum(2)
     running = running.mul_(2**16 / running[:, :, -1:]).round_().float()

@@ -1,4 +1,4 @@
-"""PAWS's first step: a random box of the image, resized."""
+"""Random resized crop, the first step of PAWS's view."""
 
 import math
 from dataclasses import dataclass
@@ -16,13 +16,12 @@ TRIES = 10
 
 @dataclass(frozen=True)
 class ResizedCrop:
-    """Cut a box of random area, shape and place out and resize it to size x size pixels.
+    """Crop a box of random area, aspect ratio and position, and resize it to size x size pixels.
 
-    The box's share of the area is uniform in `scale`, the logarithm of width over height uniform in that of `ratio`.
-    Of ten boxes the first that fits is taken; if none does, the largest centred one whose ratio is allowed.
-    Resizing is Pillow's `crop(box).resize(..., BILINEAR)`, which smooths when it shrinks. Bytes of photographs are at
-    most one grey level off, mostly in tall boxes, whose vertical axis Pillow takes first if that is cheaper; here it
-    comes second.
+    The fraction of the area is uniform in `scale`, the logarithm of width / height uniform in that
+    of `ratio`. The first of ten boxes that fits is taken, else the largest centred one with an
+    allowed ratio. Resizing equals Pillow's `crop(box).resize(..., BILINEAR)`, which smooths when
+    it shrinks, up to one grey level, mostly in tall boxes: Pillow may resize the y axis first.
     """
 
     size: int | None  # None: the input's height and width
@@ -34,12 +33,12 @@ class ResizedCrop:
         possible = 0 < self.scale[0] <= self.scale[1] <= 1 and 0 < self.ratio[0] <= self.ratio[1] < math.inf
         if not possible or (self.size is not None and self.size < 1):
             raise UserError(
-                f"{self} is not possible: size must be 1 or more, scale two shares of the area above 0 and up to 1, "
-                "and ratio two numbers above 0, each the smaller first"
+                f"{self} is not possible: size must be 1 or more, scale two fractions above 0 and up to 1, "
+                "and ratio two numbers above 0, each with the smaller first"
             )
 
     def __call__(self, images: Tensor, u: Tensor) -> Tensor:
-        """images [B, C, H, W] uint8 or floating, u [B, 22]: ten areas, ten ratios, vertical and horizontal place."""
+        """images [B, C, H, W] uint8 or floating, u [B, 22]: ten areas, ten ratios, y, x."""
         height, width = images.shape[2:]
         top, left, box_height, box_width = self.boxes(height, width, u)
         down = _triangles(top, box_height, height, self.size or height)
@@ -63,16 +62,17 @@ class ResizedCrop:
         return top, left, box_height, box_width
 
     def _centre(self, height: int, width: int) -> tuple[int, int]:
-        """Height and width of the largest box with the allowed ratio that is nearest to the image's own."""
+        """Height and width of the largest box with the allowed ratio nearest to the image's."""
         if width < self.ratio[0] * height:
             return max(1, round(width / self.ratio[0])), width
         return height, max(1, min(width, round(height * self.ratio[1])))
 
 
 def _triangles(start: Tensor, length: Tensor, side: int, size: int) -> Tensor:
-    """Pillow's bilinear weights [B, size, side] of the old pixels in the new ones, which cover the box [B].
+    """Pillow's bilinear weights [B, size, side] of old pixels in new ones, which cover the box.
 
-    A triangle over the new pixel's centre, two old or two new pixels wide, whichever is wider, within the box.
+    A triangle around the centre of the new pixel, two old or two new pixels wide, whichever is
+    wider, and 0 outside the box.
     """
     step = (length.double() / size)[:, None, None]
     new = torch.arange(size, device=start.device)[:, None] + 0.5

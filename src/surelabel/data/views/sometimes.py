@@ -1,4 +1,4 @@
-"""A view of some of the images."""
+"""Apply a view with a probability."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from surelabel.utils.errors import UserError
 
 @dataclass(frozen=True)
 class Sometimes:
-    """Apply a view to each image with the given probability; the others stay as they are and cost nothing."""
+    """Apply a view to each image with the given probability; the other images cost nothing."""
 
     probability: float
     view: View
@@ -25,9 +25,9 @@ class Sometimes:
         return 1 + self.view.draws
 
     def __call__(self, images: Tensor, u: Tensor) -> Tensor:
-        """images [B, C, H, W], u [B, draws]: whether, then the view's own draws."""
+        """images [B, C, H, W], u [B, draws]: whether, then the draws of the view."""
         rows = (u[:, 0] < self.probability).nonzero()[:, 0]
-        # Also where no row is drawn, so that images which the view refuses are refused in every batch.
+        # Even if no row is drawn, so that the view rejects unsuitable images in every batch.
         changed = self.view(images.index_select(0, rows), u[rows, 1:])
         if changed.shape[1:] != images.shape[1:]:
             raise UserError(f"{self} is not possible: a view of some images must not change their height and width")

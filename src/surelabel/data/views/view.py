@@ -1,4 +1,4 @@
-"""What a view is, and the two that only pass samples on."""
+"""The protocol of views, and two simple ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,20 +9,25 @@ from torch import Tensor
 
 
 class View(Protocol):
-    """A pure function of samples and uniform draws, in which row p of the result depends on row p of both alone."""
+    """A pure function of samples and uniform random numbers.
+
+    Row p of the result depends only on row p of both.
+    """
 
     @property
     def draws(self) -> int:
-        """How many U[0, 1) numbers each sample takes."""
+        """How many U[0, 1) numbers each sample needs."""
 
     def __call__(self, samples: Tensor, u: Tensor, /) -> Tensor:
-        """samples, such as images [B, C, H, W], u [B, draws] float32 on the same device -> samples of the same number,
-        channels and type; a view that crops may change height and width, to the same for all of them."""
+        """samples (images are [B, C, H, W]), u [B, draws] float32 on the same device -> samples.
+
+        Number, channels and type stay the same; a cropping view may change height and width.
+        """
 
 
 @dataclass(frozen=True)
 class Identity:
-    """The images as they are."""
+    """The unchanged images."""
 
     draws: ClassVar[int] = 0
 
@@ -32,7 +37,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Chain:
-    """One view after another, each with draws of its own."""
+    """Several views one after another, each with its own draws."""
 
     parts: Sequence[View]
 
