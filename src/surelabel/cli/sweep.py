@@ -14,7 +14,6 @@ from surelabel.cli.sweep_space import Space, check_used, read_space
 from surelabel.config.run import RunConfig
 from surelabel.config.settings import read_yaml
 from surelabel.studies.plan import Job, key_of, settings_of
-from surelabel.studies.queue import LOST_AFTER
 from surelabel.studies.storage import open_storage
 from surelabel.utils.errors import UserError, words_of
 
@@ -90,7 +89,7 @@ def sweep(run: RunConfig, spaces: list[Space], options: argparse.Namespace) -> "
     _check_has_test(run)
     folder = Path(options.folder)
     url = options.storage or f"sqlite:///{(folder / 'sweep.sqlite3').resolve()}"
-    storage = open_storage(url, LOST_AFTER // 6, LOST_AFTER)
+    storage = open_storage(url)
     import optuna
 
     study = optuna.create_study(
