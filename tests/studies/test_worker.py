@@ -17,8 +17,7 @@ from surelabel.cli.main import main
 from surelabel.config.recipes import recipe
 from surelabel.config.run import RunConfig
 from surelabel.config.settings import read_yaml
-from surelabel.studies import catalogue
-from surelabel.studies import records, worker
+from surelabel.studies import catalogue, records, worker
 from surelabel.studies.plan import Cell, Job, changed, folder_name, job_key
 from surelabel.studies.queue import Queue
 from surelabel.studies.worker import Place, data_dir, perform
@@ -76,9 +75,9 @@ def test_study_resumes_the_run_of_a_killed_worker(storage, tmp_path, tiny_option
     while killed is None:
         assert time.monotonic() < deadline
         assert any(worker.poll() is None for worker in workers), logs[0].read_text()
-        for worker, log in zip(workers, logs, strict=True):
-            if worker.poll() is None and (killed := in_the_middle(log)):
-                worker.send_signal(signal.SIGKILL)
+        for process, log in zip(workers, logs, strict=True):
+            if process.poll() is None and (killed := in_the_middle(log)):
+                process.send_signal(signal.SIGKILL)
                 break
         time.sleep(0.02)
     codes = [worker.wait(timeout=240) for worker in workers]
