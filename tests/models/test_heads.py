@@ -164,7 +164,7 @@ def test_parts_of_draws_make_the_deviation_of_the_whole_where_it_is_small_beside
     """Deviations of 1e-5 beside a mean near 1, whose squares alone would differ by less than float32 can hold."""
     whole = 1 - 1e-5 * torch.rand(3, 50, 4, generator=torch.Generator().manual_seed(3))
     for size in (1, 9, 50):
-        mean, deviation = heads._mean_and_deviation(whole.split(size, dim=1))
+        mean, deviation = heads._mean_and_std(whole.split(size, dim=1))
         np.testing.assert_allclose(mean, whole.double().mean(1), rtol=2e-7)
         np.testing.assert_allclose(deviation, whole.double().std(1, correction=0), rtol=0.01)
 

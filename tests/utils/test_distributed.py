@@ -181,7 +181,7 @@ def test_the_loss_of_a_process_ends_the_run_with_words(tiny, tmp_path):
     os.kill(int(other), signal.SIGKILL)
     _, said = started.communicate(timeout=PATIENCE)
     assert started.returncode != 0
-    assert "another process of this run was lost" in said
+    assert "another process of this run died" in said
     assert f"surelabel fit --resume {tmp_path / 'run'}" in said
 
 

@@ -107,7 +107,7 @@ def test_a_pool_that_fits_keeps_the_order_that_it_always_had():
 def test_every_pass_by_runs_takes_each_sample_once(size, monkeypatch):
     monkeypatch.setattr(randomness, "WINDOW", 64)
     steps = -(-3 * size // 7)
-    stream = np.concatenate([sample_order(1, "x", step, 7, size, run=8) for step in range(steps)])
+    stream = np.concatenate([sample_order(1, "x", step, 7, size, block_size=8) for step in range(steps)])
     passes = stream[: 3 * size].reshape(3, size)
     for drawn in passes:
         assert sorted(drawn) == list(range(size))
@@ -117,11 +117,11 @@ def test_every_pass_by_runs_takes_each_sample_once(size, monkeypatch):
 
 def test_a_window_by_runs_is_made_of_whole_runs_from_everywhere(monkeypatch):
     monkeypatch.setattr(randomness, "WINDOW", 64)
-    drawn = np.sort(sample_order(1, "x", 3, 64, 10_000, run=8))
+    drawn = np.sort(sample_order(1, "x", 3, 64, 10_000, block_size=8))
     starts = drawn[np.diff(drawn, prepend=-2) != 1]
     assert len(starts) <= 9  # eight runs, of which one may go round the end
     assert np.ptp(starts) > 2000
 
 
 def test_few_samples_have_the_same_order_by_runs_and_without():
-    assert np.array_equal(sample_order(1, "x", 5, 100, WINDOW, run=32), sample_order(1, "x", 5, 100, WINDOW))
+    assert np.array_equal(sample_order(1, "x", 5, 100, WINDOW, block_size=32), sample_order(1, "x", 5, 100, WINDOW))
