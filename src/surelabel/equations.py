@@ -38,7 +38,7 @@ def harden(probs: Tensor) -> Tensor:
 
 
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    """H(p, q) = -Σ_k p_k log q_k for each sample. logits [N, K], target distributions [N, K] -> [N]."""
+    """H(p, q) = -Σ_k p_k log q_k for each sample. logits [N, K], target [N, K] -> [N]."""
     return -(target * logits.log_softmax(-1)).sum(-1)
 
 
@@ -64,7 +64,7 @@ def smooth_labels(labels: Tensor, classes: int, smoothing: float) -> Tensor:
 
 
 def soft_nearest_neighbours(z: Tensor, support: Tensor, labels: Tensor, temperature: float) -> Tensor:
-    """π_d(z, {z_s}), Eq. (2): Σ_s d(z, z_s) / Σ_s' d(z, z_s') y_s with d(a, b) = exp(cos(a, b) / τ).
+    """π_d(z, {z_s}), Eq. (2): Σ_s d(z, z_s) / Σ_s' d(z, z_s') y_s, d(a, b) = exp(cos(a, b) / τ).
 
     z [N, D], support [S, D], label distributions [S, K] -> probs [N, K].
     """
@@ -81,7 +81,7 @@ def soft_cross_entropy(probs: Tensor, target: Tensor) -> Tensor:
 
 
 def entropy(probs: Tensor) -> Tensor:
-    """H(q) = -Σ_k q_k log q_k; me-max maximises that of the mean prediction. probs [..., K] -> [...]."""
+    """H(q) = -Σ_k q_k log q_k; me-max maximises that of the mean q̄. probs [..., K] -> [...]."""
     return soft_cross_entropy(probs, probs)
 
 
@@ -105,14 +105,14 @@ def group(index: Tensor, groups: int, confidence: Tensor, correct: Tensor) -> Gr
 
 
 def bin_of(confidence: Tensor, bins: int) -> Tensor:
-    """The bin ((m-1)/M, m/M] of a confidence, counted from 0; 0.0 is in the first. [...] -> [...]."""
+    """The bin ((m-1)/M, m/M] of a confidence, from 0; 0.0 is in the first. [...] -> [...]."""
     # Edges in the dtype of the confidence, so that 0.6 is in (0.5, 0.6] in float32 and float64.
     edges = (torch.arange(1, bins, dtype=torch.float64, device=confidence.device) / bins).to(confidence.dtype)
     return torch.bucketize(confidence, edges)
 
 
 def top(probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Confidence, and whether the prediction is correct. probs [N, K], labels [N] -> [N], [N] bool."""
+    """Confidence, and whether it is correct. probs [N, K], labels [N] -> [N], bool [N]."""
     confidence, predicted = probs.max(-1)
     return confidence, predicted == labels
 
@@ -124,7 +124,7 @@ def equal_width_bins(probs: Tensor, labels: Tensor, bins: int = 10) -> Groups:
 
 
 def ece_of_bins(bins: Groups) -> Tensor:
-    """ECE, Eq. (3): Σ_m |B_m|/N · |acc(B_m) - conf(B_m)|; |B_m| cancels. Groups of [M] -> scalar."""
+    """ECE, Eq. (3): Σ_m |B_m|/N |acc(B_m) - conf(B_m)|; |B_m| cancels. Groups of [M] -> scalar."""
     return (bins.correct - bins.confidence).abs().sum() / bins.size.sum()
 
 
@@ -173,7 +173,7 @@ def classwise_ece(probs: Tensor, labels: Tensor, bins: int = 10) -> Tensor:
 
 
 def by_confidence(probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Confidence in descending order, and correctness. probs [N, K], labels [N] -> float64 [N], [N].
+    """Confidence in descending order, and correctness. probs [N, K], labels [N] -> [N], [N].
 
     Samples of equal confidence (many saturate at 1.0) all get their mean correctness, so that the
     order among them does not matter.

@@ -5,7 +5,7 @@ from scipy import stats
 from surelabel.config.recipes import recipe
 from surelabel.studies.layout import lay_out
 from surelabel.studies.plan import Cell, Job, Study, job_key
-from surelabel.studies.trends import course_table, quarter
+from surelabel.studies.trends import quarter, trend_table
 
 RUN = recipe("fixmatch", "cifar10", 250)
 EARLY, LATE = [0.10, 0.15, 0.12], [0.30, 0.30, 0.40]
@@ -40,7 +40,7 @@ def test_a_quarter_is_the_mean_of_its_evaluations_and_its_purity_that_of_all_acc
 
 
 def test_the_change_is_that_of_scipys_paired_test():
-    (row,) = course_table(*layout_of()).rows
+    (row,) = trend_table(*layout_of()).rows
     change = np.subtract(LATE, EARLY)
     low, high = stats.ttest_rel(LATE, EARLY).confidence_interval(0.95)
     assert row[:5] == [
@@ -51,4 +51,4 @@ def test_the_change_is_that_of_scipys_paired_test():
 
 
 def test_without_pseudo_labels_there_is_no_such_table():
-    assert course_table(*layout_of(purity=None)) is None
+    assert trend_table(*layout_of(purity=None)) is None

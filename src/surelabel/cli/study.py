@@ -17,9 +17,10 @@ from surelabel.studies.queue import Queue
 from surelabel.studies.worker import Place, data_dir, leftover_jobs, log, process, work
 from surelabel.utils.errors import UserError
 
-DESCRIPTION = """Make one of the paper's tables or figures: `surelabel study table1`. All workers on one storage share
-its runs; finished runs are never repeated, and interrupted ones are resumed. `surelabel study --list` lists the
-studies; `surelabel study import RUN ...` takes over finished run folders."""
+DESCRIPTION = """Make one of the paper's tables or figures: `surelabel study table1`. All workers on
+one storage share its runs; finished runs are never repeated, and interrupted ones are resumed.
+`surelabel study --list` lists the studies; `surelabel study import RUN ...` takes over finished run
+folders."""
 
 
 def main(arguments: list[str]) -> int:
@@ -187,7 +188,7 @@ def _gpus() -> list[str]:
 def _write(
     study: Study, cells: Sequence[Cell], options: argparse.Namespace, by_key: dict[str, Job], place: Place
 ) -> int:
-    """Write the records of other machines here too, then the tables; the exit code, 1 if runs failed or are left."""
+    """Write other machines' records and the tables; exit code 1 if runs failed or are left."""
     from surelabel.studies import charts, page
     from surelabel.studies.layout import lay_out
 

@@ -82,19 +82,19 @@ class BayesianHead(GaussianLinear):
 
     @torch.no_grad()
     def log_expectations(self, features: Tensor, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """E_q[log p(k | x; θ)] and the larger log E_q[p(k | x; θ)], by the same M samples; [N, K]."""
+        """E_q[log p(k | x; θ)] and the larger log E_q[p(k | x; θ)], by M samples; [N, K]."""
         inside, outside = [], []
         for parts in self._sampled_logits(features, rng):
             total, summed = torch.zeros((), device=features.device), torch.tensor(-inf, device=features.device)
             for logs in (logits.log_softmax(-1) for logits in parts):
                 total = total + logs.sum(dim=1)
-                summed = torch.logaddexp(summed, logs.logsumexp(dim=1))  # probabilities could underflow
+                summed = torch.logaddexp(summed, logs.logsumexp(dim=1))  # not to underflow
             inside.append(total / self.settings.samples)
             outside.append(summed - log(self.settings.samples))
         return torch.cat(inside), torch.cat(outside)
 
     def _sampled_logits(self, features: Tensor, rng: np.random.Generator, first: int = 0) -> Iterator[Iterator[Tensor]]:
-        """Logits [n, m, K] of features [N, D], in chunks of rows and, within these, of the M draws."""
+        """Logits [n, m, K] of features [N, D], in chunks of rows and, within these, of draws."""
         by = {"logits": self._logits_from_their_gaussian, "weights": self._logits_from_weights}
         # Not in mixed precision: the std comes from small differences.
         with torch.autocast(features.device.type, enabled=False):

@@ -52,7 +52,7 @@ class PawsHead(nn.Module):
         return self.last.noise(rng) / sqrt(self.samples) if isinstance(self.last, GaussianLinear) else None
 
     def forward(self, features: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Features [N, D] -> representations [N, 1, d]; a prediction head adds its output [N, 2, d].
+        """Features [N, D] -> representations [N, 1, d], or with a prediction head [N, 2, d].
 
         Without noise, a Gaussian layer uses its mean weights.
         """
@@ -74,7 +74,7 @@ class PawsHead(nn.Module):
         return super()._apply(fn, recurse)  # type: ignore[no-untyped-call, no-any-return]
 
     def get_extra_state(self) -> Tensor:
-        """The support [L, d + 1] with the class, which float32 holds exactly, in the last column."""
+        """The support with the classes, which float32 holds exactly, as last column [L, d + 1]."""
         return torch.cat([self.support, self.support_classes[:, None].to(self.support)], dim=1)
 
     def set_extra_state(self, state: Tensor) -> None:

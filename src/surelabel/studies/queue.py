@@ -66,7 +66,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Status:
-    """The keys of runs by state, with the records of complete runs and the errors of failed ones."""
+    """The keys of runs by state, with records of complete runs and errors of failed ones."""
 
     waiting: list[str]
     running: list[str]
@@ -158,7 +158,7 @@ class Queue:
 
     @retry
     def release(self, claim: Claim, error: str | None = None) -> None:
-        """Give the run back for any worker to resume; with an error it has failed until it is added again."""
+        """Give the run back for any worker to resume; with an error, mark it as failed."""
         import optuna
 
         try:

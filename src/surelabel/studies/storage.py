@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import optuna
 
 HEARTBEAT = 30  # seconds between two heartbeats of a sweep's trial
-LOST_AFTER = 180  # seconds without a heartbeat, or without contact to a machine, until it counts as dead
+LOST_AFTER = 180  # seconds without contact until a worker counts as dead
 
 
 class Locks:

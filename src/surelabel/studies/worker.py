@@ -114,7 +114,7 @@ def perform(job: Job, place: Place) -> Record:
 
 
 def _train_again(base: Job, place: Place) -> None:
-    """Make the folder of a run whose result is known, unless it is here; other workers wait for it."""
+    """Make the folder of a run whose result is known, if missing; other workers wait for it."""
     from filelock import FileLock
 
     folder = place.folder(base)
@@ -133,7 +133,7 @@ def _lacks_base(job: Job, place: Place) -> bool:
 
 
 def leftover_jobs(status: Status, by_key: Mapping[str, Job], place: Place) -> dict[Job, int]:
-    """How many fine-tunings of each run wait that cannot be done here, because the run was trained elsewhere."""
+    """The number of fine-tunings by run that wait for another machine, which trained the run."""
     bases = [
         job.before
         for key, job in by_key.items()
@@ -159,7 +159,7 @@ def _finished(folder: Path) -> bool:
 
 
 def _train(run: RunConfig, folder: Path, labels_of: Path | None = None) -> str | None:
-    """Train or resume the run; return the hash of the source that did, or None if it was finished before."""
+    """Train or resume the run; return the hash of the code, or None if it was finished before."""
     from rich.console import Console
 
     from surelabel.training.fit import fit
@@ -170,7 +170,8 @@ def _train(run: RunConfig, folder: Path, labels_of: Path | None = None) -> str |
     begun = (folder / "config.yaml").is_file()
     if begun:  # the checkpoint replaces what it started from, which may have been moved since
         run = replace(run, init=RunFolder(folder).config.init)
-    source = records.source_of(Path(surelabel.__file__).parent)  # before training, during which files may change
+    # Before training, during which the files may change.
+    source = records.source_of(Path(surelabel.__file__).parent)
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Warnings go to the log too: hundreds of runs would repeat them.
     with (folder.parent / f"{folder.name}.log").open("a", encoding="utf-8") as file, redirect_stderr(file):

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 
 def norm(channels: int, momentum: float | None) -> nn.Module:
-    """BatchNorm; without a momentum, GroupNorm with groups of 8 channels, or one if 8 does not divide."""
+    """BatchNorm; without a momentum, GroupNorm with groups of 8 channels if possible, else one."""
     if momentum is not None:
         return nn.BatchNorm2d(channels, momentum=momentum)
     return nn.GroupNorm(channels // 8 if channels % 8 == 0 else 1, channels)
