@@ -20,14 +20,14 @@ from surelabel.utils.errors import UserError
 
 
 @pytest.mark.parametrize("device", ["cuda", "mps"])
-def test_a_device_that_is_not_here_is_told(device):
+def test_resolve_device_rejects_a_missing_device(device):
     if {"cuda": torch.cuda, "mps": torch.backends.mps}[device].is_available():
         pytest.skip(f"this machine has {device}")
     with pytest.raises(UserError, match=f"device {device}: .* Use --device cpu"):
         devices.resolve_device(device)
 
 
-def test_without_a_gpu_the_cpu_is_chosen(monkeypatch):
+def test_resolve_device_auto_falls_back_to_the_cpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     assert devices.resolve_device("auto") == "cpu"
@@ -36,13 +36,13 @@ def test_without_a_gpu_the_cpu_is_chosen(monkeypatch):
 
 
 @pytest.mark.parametrize("change", [{"precision": "64"}, {"precision": "bf16-mixed"}, {"devices": 2}])
-def test_what_a_mac_cannot_do_is_refused(tiny, change):
+def test_validate_rejects_what_mps_cannot_do(tiny, change):
     validate(replace(tiny, device="mps"))
     with pytest.raises(UserError, match="device mps computes in 32 bits and one process"):
         validate(replace(tiny, device="mps", **change))
 
 
-def test_views_are_made_on_the_cpu_for_a_device_without_double_precision(tiny, tmp_path):
+def test_views_are_made_on_the_cpu_without_float64(tiny, tmp_path):
     assert devices.augmentation_device(torch.device("mps")) == torch.device("cpu")
     assert devices.augmentation_device(torch.device("cuda")) == torch.device("cuda")
     assert devices.accumulation_dtype(torch.device("mps")) == torch.float32
@@ -54,7 +54,7 @@ def test_views_are_made_on_the_cpu_for_a_device_without_double_precision(tiny, t
 
 
 @pytest.mark.parametrize("method", ["fixmatch", "bam-uda", "fixmatch+ema", "paws+ema"])
-def test_in_mixed_precision_teacher_and_network_compute_alike(tiny, method):
+def test_mixed_precision_is_the_same_in_teacher_and_network(tiny, method):
     """Pseudo-labels are made without gradients, in a pass of their own; evaluations are in full precision."""
     seen = set()
 
@@ -71,7 +71,7 @@ def test_in_mixed_precision_teacher_and_network_compute_alike(tiny, method):
     assert seen == training | {("evaluation", False, torch.float32)}
 
 
-def test_in_mixed_precision_samples_are_normalised_before_they_lose_bits(tiny, tmp_path):
+def test_mixed_precision_normalises_before_rounding(tiny, tmp_path):
     """30,000 ± 100 has no digits left in bfloat16; what it is normalised to, the network's own scale, has three."""
     stored = dict(np.load(tiny.data))
     found = []
@@ -85,14 +85,14 @@ def test_in_mixed_precision_samples_are_normalised_before_they_lose_bits(tiny, t
     assert found[1] == pytest.approx(found[0], rel=0.02)
 
 
-def test_float16_is_refused_by_name():
+def test_float16_is_rejected():
     from surelabel.cli.fit import read_options
 
     with pytest.raises(UserError, match="bf16-mixed"):
         read_options(["--precision", "16-mixed"])
 
 
-def test_nothing_is_put_on_a_device_before_each_process_has_its_own(tiny, monkeypatch):
+def test_fit_moves_nothing_to_a_device_before_launch(tiny, monkeypatch):
     """Until the launch the current GPU of every process is the first one, and there a state would stay."""
     fit(tiny)
     order = []
@@ -125,7 +125,7 @@ def test_nothing_is_put_on_a_device_before_each_process_has_its_own(tiny, monkey
 
 @pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")
 @pytest.mark.parametrize("method", ["bam-uda+ema", "bam-paws+swa"])
-def test_a_loaded_state_lies_on_the_device_whole(tiny, method):
+def test_loaded_state_is_entirely_on_the_device(tiny, method):
     """The device that only describes tensors stands for a second GPU."""
     folder = fit(replace(tiny, method=method))
     run = replace(folder.config, device="meta")
