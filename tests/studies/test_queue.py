@@ -80,6 +80,26 @@ def test_claim_takes_the_run_of_a_dead_worker_only(storage):
     assert (status.running, status.complete, status.failed) == ([lives.key], {"dead": RECORD}, {})
 
 
+@pytest.mark.parametrize("storage", ["postgresql"], indirect=True)
+def test_queue_survives_the_loss_of_all_connections(storage):
+    """As a restart of the server does: the lock is free then, but the result counts."""
+    import psycopg
+
+    queue, other = Queue(storage), Queue(storage)
+    queue.add(["a"])
+    claim = queue.claim(["a"], {})
+    with psycopg.connect(storage, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    again = other.claim(["a"], {})
+    assert again.key == "a"
+    finish(queue, claim)
+    release(other, again, "too late")
+    assert other.status(["a"]).complete == {"a": RECORD}
+
+
 @pytest.mark.parametrize("method", ["claim", "finish"])
 def test_queue_retries_if_the_storage_does_not_answer(storage, method, monkeypatch, capsys):
     from sqlalchemy.exc import OperationalError

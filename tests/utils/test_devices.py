@@ -1,5 +1,3 @@
-"""What is asked of a device that may not be here, and of mixed precision."""
-
 import json
 from dataclasses import replace
 
@@ -55,7 +53,7 @@ def test_views_are_made_on_the_cpu_without_float64(tiny, tmp_path):
 
 @pytest.mark.parametrize("method", ["fixmatch", "bam-uda", "fixmatch+ema", "paws+ema"])
 def test_mixed_precision_is_the_same_in_teacher_and_network(tiny, method):
-    """Pseudo-labels are made without gradients, in a pass of their own; evaluations are in full precision."""
+    """Pseudo-labels come from a pass without gradients; evaluations are in full precision."""
     seen = set()
 
     def note(module, images, made):
@@ -72,7 +70,7 @@ def test_mixed_precision_is_the_same_in_teacher_and_network(tiny, method):
 
 
 def test_mixed_precision_normalises_before_rounding(tiny, tmp_path):
-    """30,000 ± 100 has no digits left in bfloat16; what it is normalised to, the network's own scale, has three."""
+    """30,000 ± 100 loses all digits in bfloat16; normalised values keep three."""
     stored = dict(np.load(tiny.data))
     found = []
     for name, (offset, scale) in {"near": (0, 1), "far": (30_000, 0.4)}.items():
@@ -93,7 +91,7 @@ def test_float16_is_rejected():
 
 
 def test_fit_moves_nothing_to_a_device_before_launch(tiny, monkeypatch):
-    """Until the launch the current GPU of every process is the first one, and there a state would stay."""
+    """Before the launch, the current GPU of every rank is the first one."""
     fit(tiny)
     order = []
 
@@ -126,7 +124,7 @@ def test_fit_moves_nothing_to_a_device_before_launch(tiny, monkeypatch):
 @pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")
 @pytest.mark.parametrize("method", ["bam-uda+ema", "bam-paws+swa"])
 def test_loaded_state_is_entirely_on_the_device(tiny, method):
-    """The device that only describes tensors stands for a second GPU."""
+    """The meta device stands for a second GPU."""
     folder = fit(replace(tiny, method=method))
     run = replace(folder.config, device="meta")
     state = build.build_state(run, build.build_network(run, folder.task()), build.build_method(run))

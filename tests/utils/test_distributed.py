@@ -1,5 +1,3 @@
-"""Two real processes, joined by gloo, do what one does."""
-
 import json
 import os
 import signal
@@ -32,7 +30,7 @@ STEPS = 8
 
 
 def exact(tiny, method):
-    """Nothing in it depends on how a batch is split: no BatchNorm, and float64."""
+    """A run that does not depend on how a batch is split: no BatchNorm, float64."""
     network = Network("wrn-10-1", norm="group")
     lars = Optimizer(lr=0.2, nesterov=False, lars_trust=0.02)
     return build.resolve(
@@ -41,7 +39,7 @@ def exact(tiny, method):
 
 
 def losses(run, data, world, wrap):
-    """The loss of each of the first steps, over the global batch, and the gradient of the first."""
+    """The global losses of the first steps, and the gradient of the first."""
     method = build.build_method(run, len(data.train))
     state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method)
     loader = replace(build.build_loader(run, data, build_data.build_split(run, data)), world=world)
@@ -128,7 +126,7 @@ def test_resume_with_another_world_size_keeps_the_metrics(tiny, tmp_path):
 
 
 def test_resume_of_two_ranks_is_bit_exact(tiny, tmp_path):
-    """Between evaluations, with BatchNorm: sums since the last one, and running statistics, belong to all processes."""
+    """Stopped between evaluations, with BatchNorm: running sums and statistics are of all ranks."""
     accept_all = replace(tiny.selection, threshold=0.0)
     run = replace(build.resolve(replace(tiny, method="uda+ema", selection=accept_all)), devices=2)
     whole, stopped, script = tmp_path / "whole", tmp_path / "stopped", tmp_path / "stopping.py"

@@ -20,7 +20,7 @@ def test_uniforms_depend_on_seed_purpose_and_step():
 
 
 def test_generator_never_changes():
-    """Committed splits, and runs that were begun, rest on them."""
+    """Committed splits and unfinished runs depend on it."""
     assert generator(1, "weak", 7).bit_generator.random_raw(2).tolist() == [2698701184526776367, 6320116171380333837]
     drawn = draw_labelled(np.arange(100) % 10, 10, 20, seed=0)
     assert drawn.tolist() == [3, 4, 5, 19, 26, 31, 32, 34, 37, 38, 39, 40, 50, 51, 83, 86, 87, 88, 92, 95]
@@ -71,7 +71,7 @@ def test_shuffled_position_does_not_depend_on_the_others(size, data):
 
 
 def test_shuffled_permutations_are_equally_likely():
-    """Over 24,000 keys; a right shuffle fails this for one choice of keys in a thousand."""
+    """Over 24,000 keys; a correct shuffle fails for one choice of keys in a thousand."""
     found = Counter(tuple(shuffled(0, "x", number, np.arange(4), 4).tolist()) for number in range(24_000))
     assert len(found) == 24
     assert stats.chisquare(list(found.values())).pvalue > 1e-3
