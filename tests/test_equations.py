@@ -77,7 +77,7 @@ def test_sharpen_tends_to_harden_without_a_nan(t):
     assert torch.equal(equations.sharpen(probs.float(), t), equations.harden(probs.float()))
 
 
-def test_sharpen_shares_the_mass_of_tied_maxima_and_keeps_zeros():
+def test_sharpen_splits_ties_and_keeps_zeros():
     probs = torch.tensor([[0.4, 0.4, 0.2, 0.0], [0.0, 1.0, 0.0, 0.0]])
     expected = torch.tensor([[0.5, 0.5, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
     assert torch.equal(equations.sharpen(probs, 1e-6), expected)
@@ -86,7 +86,7 @@ def test_sharpen_shares_the_mass_of_tied_maxima_and_keeps_zeros():
     torch.testing.assert_close(equations.sharpen(uniform, 1e-300), uniform)
 
 
-def test_gradient_of_sharpen_is_right_and_finite_at_zero_probability():
+def test_sharpen_gradient_is_finite_at_zero():
     probs = torch.tensor([[0.2, 0.3, 0.5]], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda p: equations.sharpen(p, 0.25), probs)
     saturated = torch.tensor([[1.0, 0.0, 0.0]], requires_grad=True)
@@ -95,12 +95,12 @@ def test_gradient_of_sharpen_is_right_and_finite_at_zero_probability():
 
 
 @pytest.mark.parametrize("t", [0.0, -1.0, float("nan")])
-def test_sharpen_refuses_a_temperature_without_meaning(t):
+def test_sharpen_rejects_temperatures_not_above_zero(t):
     with pytest.raises(UserError, match="above 0"):
         equations.sharpen(torch.tensor([[0.5, 0.5]]), t)
 
 
-def test_harden_is_one_hot_at_the_largest_for_any_leading_shape():
+def test_harden_is_one_hot_for_any_leading_shape():
     probs = drawn("calibrated")[0].reshape(20, 100, 10)
     assert np.array_equal(equations.harden(probs).numpy(), np.eye(10)[probs.numpy().argmax(-1)])
 
@@ -111,7 +111,7 @@ def logits_and_targets(rows=12, classes=5):
     return logits, torch.rand(rows, classes, dtype=torch.float64, generator=generator).log().softmax(-1)
 
 
-def test_cross_entropy_is_the_plain_sum_and_torchs():
+def test_cross_entropy_equals_a_plain_sum_and_torch():
     logits, target = logits_and_targets()
     q = np.exp(logits.numpy()) / np.exp(logits.numpy()).sum(1, keepdims=True)
     plain = [-sum(p[k] * np.log(row[k]) for k in range(5)) for p, row in zip(target.numpy(), q, strict=True)]
@@ -141,7 +141,7 @@ def test_masked_cross_entropy_divides_by_the_whole_batch():
     assert equations.masked_cross_entropy(logits, target, torch.zeros(12, dtype=torch.bool)) == 0
 
 
-def test_gradient_of_masked_cross_entropy_is_right_and_none_reaches_the_target_or_the_refused():
+def test_masked_cross_entropy_gradient_reaches_accepted_only():
     logits, target = logits_and_targets()
     logits.requires_grad_()
     target.requires_grad_()
@@ -162,12 +162,12 @@ def test_gradient_of_masked_cross_entropy_is_right_and_none_reaches_the_target_o
     ("name", "bins", "score"),
     [(name, bins, score) for name, by_bins in NETCAL.items() for bins, scores in by_bins.items() for score in scores],
 )
-def test_calibration_errors_are_netcals(name, bins, score):
+def test_calibration_errors_equal_netcal(name, bins, score):
     value = getattr(equations, score)(*drawn(name), int(bins)).item()
     assert value == pytest.approx(NETCAL[name][bins][score], abs=1e-12)
 
 
-def test_confidence_one_shares_the_last_bin():
+def test_ece_puts_confidence_one_in_the_last_bin():
     # 0.09 is what a bin of its own for 1.0 would give.
     probs, labels = drawn("saturated")
     assert equations.ece(probs, labels).item() == pytest.approx(0.01, abs=1e-12)
@@ -175,7 +175,7 @@ def test_confidence_one_shares_the_last_bin():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_bins_are_open_below_and_closed_above(dtype):
+def test_bin_of_is_open_below_and_closed_above(dtype):
     confidence = torch.tensor([0.0, 0.1, 0.3, 0.6, 0.7, 0.9, 1.0], dtype=dtype)
     assert equations.bin_of(confidence, 10).tolist() == [0, 0, 2, 5, 6, 8, 9]
     above = torch.nextafter(confidence[:-1], torch.ones((), dtype=dtype))
@@ -183,7 +183,7 @@ def test_bins_are_open_below_and_closed_above(dtype):
 
 
 @given(rational_predictions())
-def test_ece_and_mce_are_those_of_exact_fractions(case):
+def test_ece_and_mce_equal_exact_fractions(case):
     pairs = exact_top(*case)
     for dtype, tolerance in [(torch.float64, 1e-12), (torch.float32, 1e-6)]:
         probs, labels = tensors(*case, dtype=dtype)
@@ -193,7 +193,7 @@ def test_ece_and_mce_are_those_of_exact_fractions(case):
 
 
 @given(rational_predictions())
-def test_classwise_ece_is_the_mean_of_one_against_rest_fractions(case):
+def test_classwise_ece_equals_exact_fractions(case):
     weights, labels = case
     classes = range(len(weights[0]))
     exact = [
@@ -215,7 +215,7 @@ def test_equal_mass_ece_shares_ties_evenly(case, bins):
 
 
 @given(rational_predictions(most=6))
-def test_aurc_is_the_mean_over_all_orders_that_respect_confidence(case):
+def test_aurc_is_the_mean_over_orders_of_ties(case):
     pairs = exact_top(*case)
     areas = []
     for order in permutations(pairs):
@@ -226,7 +226,7 @@ def test_aurc_is_the_mean_over_all_orders_that_respect_confidence(case):
 
 
 @pytest.mark.parametrize("order", [slice(None), torch.arange(99, -1, -1)], ids=["wrong first", "wrong last"])
-def test_saturated_ties_by_hand(order):
+def test_equal_mass_ece_and_aurc_of_saturated_ties(order):
     probs, labels = (part[order] for part in drawn("saturated"))
     assert equations.equal_mass_ece(probs, labels).item() == pytest.approx((0.1 + 0.08) / 2)
     area = (50 * 0.1 + sum(5 / n for n in range(51, 101))) / 100
@@ -234,7 +234,7 @@ def test_saturated_ties_by_hand(order):
 
 
 @pytest.mark.parametrize("samples", [640, 1000])
-def test_ece_of_batches_is_the_mean_over_batches_weighted_by_size(samples):
+def test_ece_of_batches_is_a_weighted_mean(samples):
     probs, labels = (part[:samples] for part in drawn("overconfident"))
     batches = [slice(start, min(start + 64, samples)) for start in range(0, samples, 64)]
     plain = sum((b.stop - b.start) * equations.ece(probs[b], labels[b]).item() for b in batches) / samples
@@ -248,7 +248,7 @@ def test_ece_of_batches_is_biased_for_a_calibrated_model():
 
 
 @pytest.mark.parametrize("name", NETCAL)
-def test_nll_and_brier_are_scikit_learns(name):
+def test_nll_and_brier_equal_scikit_learn(name):
     probs, labels = drawn(name)
     classes = probs.shape[1]
     nll = log_loss(labels.numpy(), probs.numpy(), labels=range(classes))
@@ -257,13 +257,13 @@ def test_nll_and_brier_are_scikit_learns(name):
     assert equations.brier(probs, labels).item() == pytest.approx(brier, rel=1e-12)
 
 
-def test_a_float32_zero_at_the_label_costs_the_stated_floor():
+def test_nll_floors_a_zero_probability():
     probs = torch.tensor([[1.0, 0.0]])
     assert equations.nll(probs, torch.tensor([1])).item() == pytest.approx(36.0437, abs=1e-4)
 
 
 @pytest.mark.parametrize("score", SCORES)
-def test_scores_leave_their_arguments_alone(score):
+def test_metrics_do_not_change_their_arguments(score):
     probs, labels = drawn("saturated")
     before = probs.clone(), labels.clone()
     getattr(equations, score)(probs, labels)
@@ -272,7 +272,7 @@ def test_scores_leave_their_arguments_alone(score):
 
 
 @given(rational_predictions(), st.randoms())
-def test_scores_do_not_depend_on_the_order_of_samples_and_stay_in_range(case, random):
+def test_metrics_ignore_sample_order_and_stay_in_range(case, random):
     probs, labels = tensors(*case)
     order = list(range(len(labels)))
     random.shuffle(order)
@@ -282,14 +282,14 @@ def test_scores_do_not_depend_on_the_order_of_samples_and_stay_in_range(case, ra
         assert 0 <= value <= {"nll": 36.05, "brier": 2}.get(score, 1) + 1e-12
 
 
-def test_smoothed_labels_share_their_rest_among_the_classes_that_occur():
+def test_smooth_labels_spreads_over_occurring_classes():
     smooth = equations.smooth_labels(torch.tensor([0, 2, 2]), 4, 0.1)
     expected = [[0.95, 0, 0.05, 0], [0.05, 0, 0.95, 0], [0.05, 0, 0.95, 0]]
     torch.testing.assert_close(smooth, torch.tensor(expected, dtype=torch.float64))
 
 
 @given(st.integers(0, 2**31), st.floats(0.03, 1.0))
-def test_soft_nearest_neighbours_are_a_distribution_and_a_plain_loop(seed, temperature):
+def test_soft_nearest_neighbours_equals_a_plain_loop(seed, temperature):
     torch.manual_seed(seed)
     z, support = torch.randn(3, 5, dtype=torch.float64), torch.randn(6, 5, dtype=torch.float64)
     labels = torch.rand(6, 4, dtype=torch.float64)
@@ -302,7 +302,7 @@ def test_soft_nearest_neighbours_are_a_distribution_and_a_plain_loop(seed, tempe
     torch.testing.assert_close(probs.sum(1), torch.ones(3, dtype=torch.float64))
 
 
-def test_soft_cross_entropy_is_that_of_torch_and_forgives_a_class_that_is_nowhere():
+def test_soft_cross_entropy_equals_torch_and_allows_zeros():
     logits = torch.randn(5, 4, dtype=torch.float64)
     target = torch.rand(5, 4, dtype=torch.float64).softmax(-1)
     found = equations.soft_cross_entropy(logits.softmax(-1), target)
@@ -314,7 +314,7 @@ def test_soft_cross_entropy_is_that_of_torch_and_forgives_a_class_that_is_nowher
     assert torch.isfinite(probs.grad).all()
 
 
-def test_entropy_is_that_of_torch_distributions():
+def test_entropy_equals_torch_distributions():
     probs = torch.rand(7, 4, dtype=torch.float64).softmax(-1)
     expected = torch.distributions.Categorical(probs.mean(0)).entropy()
     torch.testing.assert_close(equations.entropy(probs.mean(0)), expected)

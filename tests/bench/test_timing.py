@@ -25,7 +25,7 @@ class Clock:
         return call
 
 
-def test_candidates_take_turns_in_changing_order_and_their_first_call_does_not_count(monkeypatch):
+def test_interleaved_alternates_and_skips_the_first_call(monkeypatch):
     clock = Clock(monkeypatch)
     seconds = interleaved(
         {"a": clock.candidate("a", [100, 1, 2, 30]), "b": clock.candidate("b", [100, 5, 4, 6])}, rounds=3
@@ -35,7 +35,7 @@ def test_candidates_take_turns_in_changing_order_and_their_first_call_does_not_c
     assert seconds.rounds == {"a": [1, 2, 30], "b": [5, 4, 6]}
 
 
-def test_a_ratio_is_taken_within_each_round():
+def test_ratio_is_taken_within_each_round():
     slow, fast = [3.0, 300.0, 33.0, 3.3, 30.0, 9.0, 6.0], [1.0, 100.0, 10.0, 1.0, 10.0, 3.0, 3.0]
     row = Timings({"slow": slow, "fast": fast}).ratio("slow / fast", "slow", "fast")
     assert row == Row("slow / fast", 3.0, "x the time", interval=(2.0, 3.3))
@@ -43,7 +43,7 @@ def test_a_ratio_is_taken_within_each_round():
 
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
 @pytest.mark.parametrize("count", [8, 9, 15, 17, 40])
-def test_the_interval_is_the_narrowest_that_a_sign_test_of_the_level_does_not_reject(count, level):
+def test_median_interval_inverts_the_sign_test(count, level):
     values = [float(value) for value in range(1, count + 1)]
     random.Random(0).shuffle(values)
     low, high = median_interval(values, level)
@@ -53,7 +53,7 @@ def test_the_interval_is_the_narrowest_that_a_sign_test_of_the_level_does_not_re
 
 
 @pytest.mark.parametrize("count", [6, 17])
-def test_the_interval_holds_the_median_of_skewed_times_at_its_exact_rate(count):
+def test_median_interval_has_its_exact_coverage(count):
     """Over 4,000 simulated runs; a right implementation fails this for one seed in a thousand."""
     draws, runs = random.Random(count), 4000
     intervals = [median_interval([draws.lognormvariate(0, 2) for _ in range(count)]) for _ in range(runs)]
@@ -64,13 +64,13 @@ def test_the_interval_holds_the_median_of_skewed_times_at_its_exact_rate(count):
     assert stats.binomtest(held, runs, rate).pvalue > 1e-3
 
 
-def test_five_rounds_are_too_few_for_an_interval():
+def test_median_interval_needs_six_values():
     assert median_interval([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]) == (1.0, 6.0)
     with pytest.raises(ValueError, match="5 values are too few"):
         median_interval([1.0, 2.0, 3.0, 4.0, 5.0])
 
 
-def test_the_table_shows_an_interval_beside_the_figure_that_has_one(monkeypatch, capsys):
+def test_bench_table_shows_intervals(monkeypatch, capsys):
     class Module:
         @staticmethod
         def run():

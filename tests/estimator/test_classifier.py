@@ -342,7 +342,7 @@ def test_images_can_be_told_by_their_neighbours(method):
         ({"method": "paws"}, "compares crops of images"),
         ({"settings": {"optimizer.lrr": 1}}, "no setting named 'optimizer.lrr'. Did you mean 'optimizer.lr'"),
         ({"steps": -1}, "steps must be above zero"),
-        ({"categorical": ["nothing"]}, "no column 'nothing'"),
+        ({"categorical": ["nothing"]}, "column 'nothing' does not exist"),
     ],
 )
 def test_a_mistake_is_a_value_error_in_plain_words(iris, change, message):
@@ -354,7 +354,7 @@ def test_a_mistake_is_a_value_error_in_plain_words(iris, change, message):
 def test_after_a_fit_that_failed_nothing_is_fitted(iris):
     X, _, some = iris
     model = SureLabelClassifier(steps=2).fit(X, some)
-    with pytest.raises(ValueError, match="no column 'nothing'"):
+    with pytest.raises(ValueError, match="column 'nothing' does not exist"):
         model.set_params(categorical=["nothing"]).fit(X, some)
     with pytest.raises(NotFittedError):
         model.predict(X)

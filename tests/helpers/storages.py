@@ -1,4 +1,4 @@
-"""Two kinds of storage: an SQLite file, and a real PostgreSQL server on loopback."""
+"""Storages for tests: an SQLite file, and a real PostgreSQL server on loopback."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-# A tiny network on the embedded crystals: a run of a second or two.
+# A tiny network on the embedded crystals: a run takes a second or two.
 TINY = {
     "steps": 40, "network.name": "wrn-10-1", "network.stem_stride": 8, "batch.labelled": 4, "batch.ratio": 1,
     "evaluation.every": 4, "evaluation.samples": 50, "evaluation.batch": 1500,
@@ -25,7 +25,7 @@ def tiny_options():
 
 @pytest.fixture(scope="session")
 def postgresql():
-    """The URL of a server that is there for the tests alone."""
+    """The URL of a server for the tests."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if not found:
         pytest.skip("no PostgreSQL server in /usr/lib/postgresql: apt-get install postgresql")

@@ -24,7 +24,7 @@ def bayesian(features=6, classes=4, spread=-1.0, **settings) -> BayesianHead:
     return head
 
 
-def test_a_point_head_predicts_its_own_softmax_without_gradients_and_without_a_deviation():
+def test_linear_head_predicts_its_softmax_without_std():
     head = LinearHead(7, 3)
     features = torch.randn(5, 7)
     prediction = head.predict(features, generator(0, "x"))
@@ -36,7 +36,7 @@ def test_a_point_head_predicts_its_own_softmax_without_gradients_and_without_a_d
 
 
 @pytest.mark.parametrize("prior", [1.0, 0.3])
-def test_kl_is_that_of_torchs_distributions_and_its_gradient_is_right(prior):
+def test_bayesian_head_kl_equals_torch_distributions(prior):
     head = bayesian(prior_std=prior).double()
     weights, biases = head.kl()
     for found, mean, rho in ((weights, head.weight_mean, head.weight_rho), (biases, head.bias_mean, head.bias_rho)):
@@ -57,7 +57,7 @@ class Kl(torch.nn.Module):
         return self.head.kl()[0].sum()
 
 
-def test_a_pass_is_one_reparametrised_draw_whose_gradient_reaches_means_and_deviations():
+def test_bayesian_head_forward_is_one_reparametrised_draw():
     head = bayesian()
     features = torch.randn(3, 6)
     noise = head.noise(generator(0, "x"))
@@ -69,7 +69,7 @@ def test_a_pass_is_one_reparametrised_draw_whose_gradient_reaches_means_and_devi
     assert all(parameter.grad.abs().sum() > 0 for parameter in head.parameters())
 
 
-def test_drawing_logits_and_drawing_weights_give_each_sample_the_same_distribution():
+def test_bayesian_head_samplings_have_one_distribution():
     """Two-sample Kolmogorov-Smirnov tests of q̂ and σ at the likeliest class, for 5 samples.
 
     A right implementation fails one seed in a hundred: 10 tests at 0.001 each.
@@ -79,8 +79,8 @@ def test_drawing_logits_and_drawing_weights_give_each_sample_the_same_distributi
     for sampling in ("logits", "weights"):
         head = bayesian(samples=50, sampling=sampling)
         likeliest = F.linear(features, head.weight_mean, head.bias_mean).argmax(-1, keepdim=True)
-        draws = generator(0, sampling)
-        runs = [head.predict(features, draws) for _ in range(400)]
+        rng = generator(0, sampling)
+        runs = [head.predict(features, rng) for _ in range(400)]
         found[sampling] = [
             torch.stack([moment(run).gather(-1, likeliest).squeeze(-1) for run in runs]).numpy()
             for moment in (lambda run: run.probs, lambda run: run.std)
@@ -90,7 +90,7 @@ def test_drawing_logits_and_drawing_weights_give_each_sample_the_same_distributi
             assert stats.ks_2samp(mine[:, sample], theirs[:, sample]).pvalue > 1e-3
 
 
-def test_the_mean_of_two_classes_is_that_of_numerical_integration():
+def test_bayesian_head_mean_equals_numerical_integration():
     """Within 4.5 standard errors, which a right implementation leaves for one seed in 50,000 (3 samples)."""
     samples = 400_000
     head = bayesian(features=3, classes=2, samples=samples)
@@ -110,7 +110,7 @@ def test_the_mean_of_two_classes_is_that_of_numerical_integration():
         assert abs(float(prediction.probs[n, 0]) - exact) < 4.5 * error
 
 
-def test_deviations_vanish_with_sigma_and_the_mean_becomes_the_point_prediction():
+def test_bayesian_head_without_sigma_is_a_point_estimate():
     features = torch.randn(4, 6)
     head = bayesian(spread=-30.0)
     prediction = head.predict(features, generator(0, "x"))
@@ -121,18 +121,18 @@ def test_deviations_vanish_with_sigma_and_the_mean_becomes_the_point_prediction(
 
 @pytest.mark.parametrize("chunk", [1, 5 * 4 * 3, heads.CHUNK])
 @pytest.mark.parametrize("sampling", ["logits", "weights"])
-def test_moments_are_those_of_a_plain_loop_at_once_and_in_parts(sampling, chunk, monkeypatch):
+def test_bayesian_head_moments_equal_a_plain_loop(sampling, chunk, monkeypatch):
     monkeypatch.setattr(heads, "CHUNK", chunk)
     head = bayesian(samples=7, sampling=sampling)
     features = torch.randn(5, 6)
-    draws = generator(0, "x")
+    rng = generator(0, "x")
     if sampling == "weights":
-        logits = np.stack([head(features, head.noise(draws)).detach().numpy() for _ in range(7)], 1)
+        logits = np.stack([head(features, head.noise(rng)).detach().numpy() for _ in range(7)], 1)
     else:
         with torch.no_grad():
             mean = F.linear(features, head.weight_mean, head.bias_mean).numpy()
             variance = F.linear(features**2, F.softplus(head.weight_rho) ** 2, F.softplus(head.bias_rho) ** 2).numpy()
-        noise = draws.standard_normal((5, 7, 4), dtype=np.float32)
+        noise = rng.standard_normal((5, 7, 4), dtype=np.float32)
         logits = mean[:, None] + np.sqrt(variance)[:, None] * noise
     powers = np.exp(logits.astype(np.float64) / 0.5)
     probs = powers / powers.sum(-1, keepdims=True)
@@ -141,7 +141,7 @@ def test_moments_are_those_of_a_plain_loop_at_once_and_in_parts(sampling, chunk,
     np.testing.assert_allclose(prediction.std, probs.std(1), atol=1e-6)
 
 
-def test_many_classes_are_worked_off_in_chunks_that_change_nothing(monkeypatch):
+def test_bayesian_head_chunks_change_nothing(monkeypatch):
     features = torch.randn(48, 6)
     head = bayesian(classes=1000)
     whole = head.predict(features, generator(0, "x"))
@@ -150,7 +150,7 @@ def test_many_classes_are_worked_off_in_chunks_that_change_nothing(monkeypatch):
     monkeypatch.setattr(
         BayesianHead,
         "normals",
-        lambda self, draws, *shape: seen.append(np.prod(shape)) or normals(self, draws, *shape),
+        lambda self, rng, *shape: seen.append(np.prod(shape)) or normals(self, rng, *shape),
     )
     monkeypatch.setattr(heads, "CHUNK", 10 * 50 * 1000)
     parts = head.predict(features, generator(0, "x"))
@@ -160,17 +160,17 @@ def test_many_classes_are_worked_off_in_chunks_that_change_nothing(monkeypatch):
     assert torch.equal(whole.std, parts.std)
 
 
-def test_parts_of_draws_make_the_deviation_of_the_whole_where_it_is_small_beside_the_mean():
-    """Deviations of 1e-5 beside a mean near 1, whose squares alone would differ by less than float32 can hold."""
+def test_mean_and_std_of_parts_is_accurate_for_small_std():
+    """With std 1e-5 and mean near 1, the squares would differ by less than float32 resolves."""
     whole = 1 - 1e-5 * torch.rand(3, 50, 4, generator=torch.Generator().manual_seed(3))
     for size in (1, 9, 50):
-        mean, deviation = heads._mean_and_deviation(whole.split(size, dim=1))
+        mean, std = heads._mean_and_std(whole.split(size, dim=1))
         np.testing.assert_allclose(mean, whole.double().mean(1), rtol=2e-7)
-        np.testing.assert_allclose(deviation, whole.double().std(1, correction=0), rtol=0.01)
+        np.testing.assert_allclose(std, whole.double().std(1, correction=0), rtol=0.01)
 
 
 class PeakBytes(TorchDispatchMode):
-    """The most bytes that the tensors seen, also those that numpy made, have held at a time."""
+    """The peak memory of all tensors seen, including those made by numpy."""
 
     def __init__(self):
         super().__init__()
@@ -188,8 +188,8 @@ class PeakBytes(TorchDispatchMode):
 
 @pytest.mark.parametrize("method", ["predict", "log_expectations"])
 @pytest.mark.parametrize("sampling", ["logits", "weights"])
-def test_a_thousand_classes_take_the_memory_of_a_few_chunks(sampling, method):
-    """All draws at once are 85 MiB, several times over; a UDA step of WRN-28-2 with these 448 takes 1.9 GiB."""
+def test_bayesian_head_memory_is_a_few_chunks(sampling, method):
+    """All draws at once would be several times 85 MiB."""
     head = bayesian(features=128, classes=1000, samples=50, sampling=sampling)
     features = torch.randn(448, 128)
     with PeakBytes() as memory:
@@ -199,19 +199,19 @@ def test_a_thousand_classes_take_the_memory_of_a_few_chunks(sampling, method):
 
 @pytest.mark.filterwarnings("ignore:std_mean")
 @pytest.mark.parametrize("sampling", ["logits", "weights"])
-def test_nothing_is_predicted_of_no_samples(sampling):
+def test_bayesian_head_predicts_empty_batches(sampling):
     prediction = bayesian(sampling=sampling).predict(torch.zeros(0, 6), generator(0, "x"))
     assert prediction.probs.shape == prediction.std.shape == (0, 4)
 
 
-def test_a_samples_draws_depend_on_its_position_alone():
+def test_bayesian_head_draws_depend_only_on_position():
     features = torch.randn(9, 6)
     head = bayesian()
     whole, some = (head.predict(rows, generator(0, "x")) for rows in (features, features[:4]))
     torch.testing.assert_close(whole.probs[:4], some.probs)
 
 
-def test_mixed_precision_does_not_reach_the_deviations():
+def test_bayesian_head_std_ignores_mixed_precision():
     features = torch.randn(9, 6)
     head = bayesian()
     plain = head.predict(features, generator(0, "x"))
@@ -220,7 +220,7 @@ def test_mixed_precision_does_not_reach_the_deviations():
     assert torch.equal(plain.std, mixed.std)
 
 
-def test_mixed_precision_does_not_reach_the_probabilities_of_a_point_head():
+def test_linear_head_probs_ignore_mixed_precision():
     torch.manual_seed(0)
     features, head = torch.randn(9, 6), LinearHead(6, 4)
     plain = head.predict(features, generator(0, "x"))
@@ -230,7 +230,7 @@ def test_mixed_precision_does_not_reach_the_probabilities_of_a_point_head():
 
 
 @pytest.mark.parametrize("sampling", ["logits", "weights"])
-def test_log_expectations_are_those_of_the_sampled_probabilities(sampling):
+def test_log_expectations_equal_those_of_samples(sampling):
     head = bayesian(samples=9, sampling=sampling)
     features = torch.randn(5, 6)
     found, of_mean = head.log_expectations(features, generator(0, "x"))

@@ -10,12 +10,12 @@ from surelabel.data.batch import Task
 from surelabel.models.network import normalised_by
 from surelabel.training import build
 
-DRAWS = np.random.default_rng(0)  # which a point head does not read
+RNG = np.random.default_rng(0)  # not used by a point estimate
 TASK = Task((3, 8, 8), ("a", "b"), "uint8", (10.0, 20.0, 30.0), (2.0, 4.0, 8.0))
 RUN = RunConfig(network=Settings("wrn-10-1", norm_momentum=0.1))
 
 
-def test_images_are_normalised_inside_by_channel():
+def test_network_normalises_by_channel():
     network = build.build_network(RUN, TASK).eval()
     images = torch.randint(0, 256, (4, 3, 8, 8), dtype=torch.uint8)
     channels = [(images[:, c].float() - TASK.offset[c]) / TASK.scale[c] for c in range(3)]
@@ -23,10 +23,10 @@ def test_images_are_normalised_inside_by_channel():
     features, logits, _ = network(images)
     torch.testing.assert_close(features, network.backbone(normalised))
     torch.testing.assert_close(logits, network.head(features))
-    torch.testing.assert_close(network.predict(images, DRAWS).probs, logits.softmax(-1).detach())
+    torch.testing.assert_close(network.predict(images, RNG).probs, logits.softmax(-1).detach())
 
 
-def test_initial_weights_depend_on_the_seed_alone_and_leave_the_global_generator():
+def test_network_weights_depend_only_on_the_seed():
     before = torch.random.get_rng_state()
     first = build.build_network(RUN, TASK).state_dict()
     assert torch.equal(before, torch.random.get_rng_state())
@@ -37,8 +37,8 @@ def test_initial_weights_depend_on_the_seed_alone_and_leave_the_global_generator
     assert not torch.equal(first["head.weight"], other["head.weight"])
 
 
-def test_the_backbone_starts_with_the_same_weights_under_every_head():
-    """What makes the methods of a seed comparable."""
+def test_network_backbone_weights_do_not_depend_on_the_head():
+    """This makes methods comparable by seed."""
     made = [
         build.build_network(RunConfig(method=method, network=RUN.network), TASK).backbone.state_dict()
         for method in ("supervised", "fixmatch", "bam-fixmatch", "paws", "bam-paws+ema")
@@ -46,7 +46,7 @@ def test_the_backbone_starts_with_the_same_weights_under_every_head():
     assert all(torch.equal(first, weights[name]) for weights in made[1:] for name, first in made[0].items())
 
 
-def test_small_views_are_normalised_by_their_own_batch_and_move_no_running_statistics():
+def test_network_small_crops_keep_running_statistics():
     network = build.build_network(RUN, TASK).train()
     alone, small_alone = copy.deepcopy(network), copy.deepcopy(network)
     large, small = torch.rand(16, 3, 8, 8) * 50, torch.rand(12, 3, 4, 4) * 90
@@ -58,14 +58,14 @@ def test_small_views_are_normalised_by_their_own_batch_and_move_no_running_stati
 
 
 @pytest.mark.parametrize("how", ["batch", "batch-kept", "running"])
-def test_a_pass_normalises_by_what_it_is_told_to_and_leaves_no_trace(how):
+def test_normalised_by_sets_and_restores_the_statistics(how):
     network = build.build_network(RUN, TASK).train()
     images, others = torch.rand(16, 3, 8, 8) * 50, torch.rand(16, 3, 8, 8) * 90
     network(others)
     before = copy.deepcopy(network)
     with normalised_by(how, network):
-        found = network.predict(images, DRAWS).probs
-    expected = (before.eval() if how == "running" else copy.deepcopy(before)).predict(images, DRAWS).probs
+        found = network.predict(images, RNG).probs
+    expected = (before.eval() if how == "running" else copy.deepcopy(before)).predict(images, RNG).probs
     assert torch.equal(found, expected)
     stayed = torch.equal(before.backbone.norm.running_mean, network.backbone.norm.running_mean)
     assert stayed == (how != "batch")

@@ -16,7 +16,7 @@ def make(bayesian=None, prediction_head=False):
     return PawsHead(12, 8, classes=3, temperature=0.1, bayesian=bayesian, prediction_head=prediction_head)
 
 
-def test_the_head_is_three_layers_with_norm_and_relu_twice():
+def test_paws_head_has_three_layers_with_norm_and_relu():
     head = make().eval()
     linear = [module for module in head.modules() if isinstance(module, nn.Linear)]
     norms = [module for module in head.modules() if isinstance(module, nn.BatchNorm1d)]
@@ -27,7 +27,7 @@ def test_the_head_is_three_layers_with_norm_and_relu_twice():
     torch.testing.assert_close(head(features)[:, 0], expected)
 
 
-def test_a_prediction_head_stands_behind_the_representation():
+def test_paws_head_stacks_the_prediction_head_output():
     head = make(prediction_head=True).eval()
     out = head(torch.randn(4, 12))
     assert out.shape == (4, 2, 8)
@@ -35,7 +35,7 @@ def test_a_prediction_head_stands_behind_the_representation():
     assert head.prediction_head[1].out_features == 2
 
 
-def test_the_support_is_converted_and_moved_with_the_weights():
+def test_paws_head_support_moves_with_the_weights():
     head = make().eval()
     head.update_support(torch.randn(6, 8), torch.arange(6) % 3)
     features = torch.randn(4, 12)
@@ -49,7 +49,7 @@ def test_the_support_is_converted_and_moved_with_the_weights():
 
 
 @torch.no_grad()
-def test_a_prediction_is_the_similarity_weighted_vote_of_the_labels():
+def test_paws_head_predicts_by_weighted_vote():
     head = make().eval()
     support, classes = torch.randn(5, 8), torch.tensor([0, 2, 2, 1, 0])
     head.update_support(support, classes)
@@ -64,7 +64,7 @@ def test_a_prediction_is_the_similarity_weighted_vote_of_the_labels():
 
 @torch.no_grad()
 @pytest.mark.parametrize("scale", [1e-3, 1e3])
-def test_predictions_do_not_depend_on_the_length_of_representations_or_the_order_of_the_support(scale):
+def test_paws_head_ignores_scale_and_support_order(scale):
     head = make().eval()
     support, classes = torch.randn(5, 8), torch.tensor([0, 2, 2, 1, 0])
     features = torch.randn(4, 12)
@@ -76,7 +76,7 @@ def test_predictions_do_not_depend_on_the_length_of_representations_or_the_order
 
 
 @torch.no_grad()
-def test_the_support_is_saved_with_the_weights():
+def test_paws_head_support_is_saved_with_the_weights():
     head = make().eval()
     head.update_support(torch.randn(5, 8), torch.tensor([0, 2, 2, 1, 0]))
     other = make().eval()
@@ -86,7 +86,7 @@ def test_the_support_is_saved_with_the_weights():
 
 
 @torch.no_grad()
-def test_a_gaussian_last_layer_predicts_by_its_mean_and_learns_by_a_draw_with_less_deviation_for_more_samples():
+def test_paws_head_noise_shrinks_with_samples():
     head = make(Bayesian(samples=25)).eval()
     features = torch.randn(4, 12)
     mean = head.last.mean(head.hidden(features))
@@ -96,7 +96,7 @@ def test_a_gaussian_last_layer_predicts_by_its_mean_and_learns_by_a_draw_with_le
     assert not torch.equal(head(features, head.noise(np.random.default_rng(3)))[:, 0], mean)
 
 
-def test_only_a_gaussian_layer_has_a_prior_to_pay_for():
+def test_paws_head_has_a_kl_only_if_bayesian():
     assert make().kl() is None
     assert make().noise(DRAWS) is None
     assert len(make(Bayesian()).kl()) == 2

@@ -1,5 +1,3 @@
-"""The tables in results/ are what the runs beside them say."""
-
 import re
 import shlex
 import shutil
@@ -14,7 +12,7 @@ RESULTS = ROOT / "results"
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*-laptop.md")), ids=lambda path: path.stem)
-def test_a_committed_table_is_what_its_runs_say(path, tmp_path, capsys):
+def test_committed_tables_follow_from_the_records(path, tmp_path, capsys):
     pytest.importorskip("optuna", reason="the extra `study` is not installed")
     shutil.copytree(RESULTS / "runs", tmp_path / "results" / "runs")
     assert main(["study", path.stem.removesuffix("-laptop"), "--tables", "--out", str(tmp_path)]) == 0
@@ -23,8 +21,8 @@ def test_a_committed_table_is_what_its_runs_say(path, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/results.md"])
-def test_figures_in_documents_are_those_of_the_tables(page):
-    """Wherever a page has accuracy / ECE with their errors, or a difference with its interval."""
+def test_numbers_in_docs_are_in_the_tables(page):
+    """Accuracy / ECE with standard errors, and differences with intervals."""
     tables = "".join(path.read_text() for path in RESULTS.glob("*-laptop.md"))
     text = (ROOT / page).read_text().replace("−", "-")
     means = re.findall(r"(\d+\.\d) ?%? ± (\d+\.\d) ?% / (0\.\d{3})(?: ± (0\.\d{3}))?", text)
@@ -35,7 +33,7 @@ def test_figures_in_documents_are_those_of_the_tables(page):
     assert [one for one in differences if one not in tables] == []
 
 
-# How the documents spell what the tables call otherwise.
+# Names in the docs -> in the tables.
 SPELLING = {
     "Pseudo-Label": "PL", "FixMatch": "FM", "supervised, weak views": "supervised",
     "photonic crystals, 10 % of the labels": "PhC-10%", "Fashion-MNIST, 40 labels": "Fashion-MNIST-40",
@@ -54,7 +52,7 @@ def tables_of(text):
 
 
 def attributed(text):
-    """(what, of what, figure): accuracy and ECE by method and data, differences by data, methods and quantity."""
+    """Accuracy and ECE by method and data; differences by data, methods and metric."""
     for heading, *rows in tables_of(text):
         for row in rows:
             for name, cell in zip(heading, row, strict=True):
@@ -65,15 +63,15 @@ def attributed(text):
 
 
 @pytest.mark.parametrize(("page", "least"), [("README.md", 19), ("docs/results.md", 150)])
-def test_figures_in_documents_stand_beside_the_methods_and_data_that_they_are_of(page, least):
+def test_numbers_in_docs_have_the_right_method_and_data(page, least):
     known = {one for path in RESULTS.glob("*-laptop.md") for one in attributed(path.read_text())}
     said = list(attributed((ROOT / page).read_text()))
     assert len(said) >= least
     assert [one for one in said if one not in known] == []
 
 
-def test_a_finished_study_called_again_says_what_the_guide_shows(tmp_path, capsys):
-    """With the committed results, and without data or run folders."""
+def test_finished_study_prints_what_the_guide_shows(tmp_path, capsys):
+    """With the committed records, without data or run folders."""
     pytest.importorskip("optuna", reason="the extra `study` is not installed")
     guide = (ROOT / "docs" / "studies.md").read_text()
     command, shown = re.search(r"```\nsurelabel ([^\n]*)\n```\n[^`]*```\n([^`]*)```", guide).groups()

@@ -1,9 +1,8 @@
 import multiprocessing
-import threading
 
 import pytest
 
-from surelabel.studies.queue import BEAT, MOST_LOST, Queue
+from surelabel.studies.queue import MAX_LOST, Queue
 from surelabel.studies.storage import open_storage
 from surelabel.utils.errors import UserError
 from tests.conftest import PATIENCE
@@ -12,79 +11,97 @@ RECORD = {"final": {"accuracy": 0.5}, "words": "µ ≤ 1"}
 KEYS = [f"run-{number}" for number in range(12)]
 
 
-def test_a_run_is_claimed_once_done_once_and_never_added_again(storage):
+def finish(queue, claim):
+    queue.finish(claim, RECORD)
+    claim.lock.close()
+
+
+def release(queue, claim, error=None):
+    queue.release(claim, error)
+    claim.lock.close()
+
+
+def test_claim_takes_each_run_once(storage):
     queue, other = Queue(storage), Queue(storage)
     queue.add(["a", "b"])
     other.add(["a", "b", "c"])
     claims = [one.claim(["a", "b", "c"], {}) for one in (queue, other, queue)]
     assert [claim.key for claim in claims] == ["a", "b", "c"]
     assert other.claim(["a", "b", "c"], {}) is None
-    queue.finish(claims[0], RECORD)
+    finish(queue, claims[0])
     queue.add(["a"])
-    assert other.records(["a", "b"]) == {"a": RECORD}
-    assert other.counts("abc") == {"waiting": [], "running": ["b", "c"], "complete": ["a"], "fail": []}
+    status = other.status("abc")
+    assert (status.waiting, status.running, status.complete) == ([], ["b", "c"], {"a": RECORD})
     assert queue.claim(["a"], {}) is None
 
 
-def test_only_the_runs_asked_for_are_claimed_in_the_order_asked_for(storage):
+def test_claim_takes_only_the_given_runs_in_order(storage):
     queue = Queue(storage)
     queue.add(["a", "b", "c"])
-    assert queue.claim(["c", "b"], {}).key == "c"
-    assert queue.claim(["c", "b"], {}).key == "b"
-    assert queue.claim(["c", "b"], {}) is None
+    claims = [queue.claim(["c", "b"], {}) for _ in range(3)]
+    assert [claim and claim.key for claim in claims] == ["c", "b", None]
 
 
-def test_a_run_waits_for_the_one_that_it_needs(storage):
+def test_claim_waits_for_the_run_that_comes_before(storage):
     queue = Queue(storage)
     queue.add(["base", "head"])
     after = {"head": "base"}
     base = queue.claim(["head", "base"], after)
     assert base.key == "base"
     assert queue.claim(["head"], after) is None
-    queue.finish(base, RECORD)
+    finish(queue, base)
     assert queue.claim(["head"], after).key == "head"
 
 
-def test_a_released_run_waits_again_and_a_failed_one_until_it_is_asked_for(storage):
+def test_release_requeues_a_run_and_a_failed_one_when_added(storage):
     queue = Queue(storage)
     queue.add(["a"])
-    queue.release(queue.claim(["a"], {}))
-    queue.fail(queue.claim(["a"], {}), "the loss became nan")
-    assert queue.errors(["a"]) == {"a": "the loss became nan"}
+    release(queue, queue.claim(["a"], {}))
+    release(queue, queue.claim(["a"], {}), "the loss became nan")
+    assert queue.status(["a"]).failed == {"a": "the loss became nan"}
     assert queue.claim(["a"], {}) is None
     queue.add(["a"])
     assert queue.claim(["a"], {}).key == "a"
 
 
-def test_a_run_whose_worker_is_gone_is_claimed_again_but_not_one_whose_worker_lives(storage):
-    queue = Queue(storage, lost_after=600)
-    queue.add(["lives", "gone"])
-    lives, gone = queue.claim(["lives"], {}), queue.claim(["gone"], {})
-    with queue.alive(lives):
-        assert Queue(storage, lost_after=600).claim(["lives", "gone"], {}) is None
-        silence(storage, gone)
-        again = Queue(storage, lost_after=600).claim(["lives", "gone"], {})
-        assert again.key == "gone"
-        assert again.trial != gone.trial
-        # The worker was only slow: that it failed is no matter any more, but what it finished counts.
-        queue.fail(gone, "the loss became nan")
-        assert queue.errors(["gone"]) == {}
-        queue.finish(gone, RECORD)
-    assert queue.counts(["lives", "gone"])["complete"] == ["gone"]
-    assert queue.counts(["lives", "gone"])["running"] == ["lives"]
+def test_claim_takes_the_run_of_a_dead_worker_only(storage):
+    queue = Queue(storage)
+    queue.add(["lives", "dead"])
+    lives, dead = queue.claim(["lives"], {}), queue.claim(["dead"], {})
+    assert Queue(storage).claim(["lives", "dead"], {}) is None
+    dead.lock.close()  # as the end of its process does
+    again = Queue(storage).claim(["lives", "dead"], {})
+    assert again.key == "dead"
+    # It had only lost its connection: its failure no longer matters, but its result counts.
+    finish(queue, again)
+    queue.release(dead, "the loss became nan")
+    queue.finish(dead, RECORD)
+    status = queue.status(["lives", "dead"])
+    assert (status.running, status.complete, status.failed) == ([lives.key], {"dead": RECORD}, {})
 
 
-def test_a_run_of_another_study_whose_worker_is_gone_waits_again_and_has_no_error(storage):
-    queue = Queue(storage, lost_after=600)
-    queue.add(["ours", "theirs"])
-    silence(storage, queue.claim(["theirs"], {}))
-    assert queue.claim(["ours"], {}).key == "ours"
-    assert queue.errors(["theirs"]) == {}
-    assert queue.counts(["theirs"])["waiting"] == ["theirs"]
+@pytest.mark.parametrize("storage", ["postgresql"], indirect=True)
+def test_queue_survives_the_loss_of_all_connections(storage):
+    """As a restart of the server does: the lock is free then, but the result counts."""
+    import psycopg
+
+    queue, other = Queue(storage), Queue(storage)
+    queue.add(["a"])
+    claim = queue.claim(["a"], {})
+    with psycopg.connect(storage, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    again = other.claim(["a"], {})
+    assert again.key == "a"
+    finish(queue, claim)
+    release(other, again, "too late")
+    assert other.status(["a"]).complete == {"a": RECORD}
 
 
 @pytest.mark.parametrize("method", ["claim", "finish"])
-def test_a_storage_out_of_reach_is_asked_again_and_that_is_said(storage, method, monkeypatch, capsys):
+def test_queue_retries_if_the_storage_does_not_answer(storage, method, monkeypatch, capsys):
     from sqlalchemy.exc import OperationalError
 
     monkeypatch.setattr("surelabel.studies.queue.PAUSES", (0, 0))
@@ -102,90 +119,37 @@ def test_a_storage_out_of_reach_is_asked_again_and_that_is_said(storage, method,
         monkeypatch.setattr(queue.storage, "set_trial_state_values", unreachable)
     claim = queue.claim(["a"], {})
     monkeypatch.setattr(queue.storage, "set_trial_state_values", unreachable)
-    queue.finish(claim, RECORD)
-    assert queue.records(["a"]) == {"a": RECORD}
-    assert "The storage does not answer" in capsys.readouterr().out
+    finish(queue, claim)
+    assert queue.status(["a"]).complete == {"a": RECORD}
+    assert "does not answer" in capsys.readouterr().out
     failures[0] = 3
     queue.add(["b"])
-    with pytest.raises(UserError, match="the same command goes on"):
+    with pytest.raises(UserError, match="the same command resumes"):
         queue.claim(["b"], {})
 
 
-def test_a_run_that_costs_its_workers_is_given_up_until_it_is_asked_for_again(storage):
-    """It may need more memory than there is: the others must be done before every worker is gone."""
-    queue = Queue(storage, lost_after=600)
+def test_claim_gives_up_a_run_at_which_workers_die(storage):
+    """It may need more memory than there is: the other runs must be done before all workers are dead."""
+    queue = Queue(storage)
     queue.add(["greedy", "other"])
-    for _ in range(MOST_LOST):
-        claim = queue.claim(["greedy", "other"], {})
-        assert claim.key == "greedy"
-        silence(storage, claim)
-    assert queue.claim(["greedy", "other"], {}).key == "other"
-    assert "workers were lost at it" in queue.errors(["greedy"])["greedy"]
-    queue.add(["greedy"])
-    silence(storage, queue.claim(["greedy"], {}))
-    given_back = queue.claim(["greedy"], {})
-    assert given_back.key == "greedy"
-    queue.release(given_back)
-    for _ in range(MOST_LOST):  # each who gave it back had worked on it
-        silence(storage, queue.claim(["greedy"], {}))
-    assert queue.claim(["greedy"], {}) is None
+    for _ in range(2):
+        for _ in range(MAX_LOST):
+            claim = queue.claim(["greedy", "other"], {})
+            assert claim.key == "greedy"
+            claim.lock.close()
+        other = queue.claim(["greedy", "other"], {})
+        assert other.key == "other"
+        assert "workers died" in queue.status(["greedy"]).failed["greedy"]
+        release(queue, other)
+        queue.add(["greedy"])
 
 
-def test_after_an_outage_nobody_is_taken_for_dead_at_once(storage, monkeypatch, capsys):
-    """While the storage was away nobody's signs of life came through: the first who is back must not take all runs."""
-    queue = Queue(storage, lost_after=600)
-    queue.add(["a", "b"])
-    silence(storage, queue.claim(["a"], {}))
-    now = [1000.0]
-    monkeypatch.setattr("surelabel.studies.queue.time.monotonic", lambda: now[0])
-    queue.out_of_reach()
-    assert queue.claim(["a"], {}) is None
-    now[0] += 2 * BEAT
-    assert queue.claim(["a"], {}).key == "a"
-
-
-def silence(storage, claim):
-    """Make the last sign of life of this claim's worker one of long ago."""
-    from sqlalchemy import text
-
-    with Queue(storage).storage.engine.begin() as connection:
-        found = connection.execute(
-            text("UPDATE trial_heartbeats SET heartbeat = '2000-01-01 00:00:00' WHERE trial_id = :number"),
-            {"number": claim.trial},
-        )
-    assert found.rowcount == 1
-
-
-def test_a_worker_gives_signs_of_life_as_often_as_the_least_patient_needs_and_after_a_failure_again(
-    storage, monkeypatch
-):
-    monkeypatch.setattr("surelabel.studies.queue.BEAT", 0.5)
-    queue = Queue(storage, lost_after=6000)
-    queue.add(["a"])
-    claim = queue.claim(["a"], {})
-    silence(storage, claim)
-    record, beats, enough = queue.storage.record_heartbeat, [], threading.Event()
-
-    def beat(trial):
-        beats.append(trial)
-        if len(beats) == 1:
-            raise OSError("the storage is out of reach")
-        record(trial)
-        enough.set()
-
-    monkeypatch.setattr(queue.storage, "record_heartbeat", beat)
-    with queue.alive(claim):
-        assert enough.wait(60)  # two signs, of which the first fails, take a second
-        assert Queue(storage, lost_after=600).claim(["a"], {}) is None
-    assert queue.counts(["a"])["running"] == ["a"]
-
-
-def test_what_is_finished_elsewhere_is_offered_once(storage):
+def test_offer_stores_a_finished_run_once(storage):
     queue = Queue(storage)
     queue.add(["a"])
     queue.offer({"a": RECORD, "b": RECORD})
     queue.offer({"a": RECORD, "b": RECORD})
-    assert queue.records("ab") == {"a": RECORD, "b": RECORD}
+    assert queue.status("ab").complete == {"a": RECORD, "b": RECORD}
     assert len(queue.study.trials) == 3
     assert queue.claim(["a", "b"], {}) is None
 
@@ -196,10 +160,11 @@ def _claim_all(url, start, taken):
     queue.add(KEYS)
     while (claim := queue.claim(KEYS, {})) is not None:
         taken.put(claim.key)
+        finish(queue, claim)
     taken.put(None)
 
 
-def test_processes_that_add_and_claim_at_the_same_time_share_the_runs_out(storage):
+def test_processes_that_add_and_claim_at_once_share_the_runs(storage):
     context = multiprocessing.get_context("spawn")
     start, taken = context.Barrier(3), context.Queue()
     workers = [context.Process(target=_claim_all, args=(storage, start, taken)) for _ in range(3)]
@@ -218,17 +183,17 @@ def test_processes_that_add_and_claim_at_the_same_time_share_the_runs_out(storag
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("mysql://host/name", "it can be sqlite:///FILE or postgresql://"),
-        ("study.db", "it can be sqlite:///FILE or postgresql://"),
+        ("mysql://host/name", "write sqlite:///FILE or postgresql://"),
+        ("study.db", "write sqlite:///FILE"),
         ("postgresql://me:secret@127.0.0.1:1/none", "cannot open the storage postgresql"),
-        ("sqlite:////proc/none/study.db", "cannot"),
-        ("sqlite://x.db", "it can be sqlite:///FILE"),
-        ("postgresql://me:secret@host:abc/db", "PORT a number"),
+        ("sqlite:////proc/none/study.db", "cannot open"),
+        ("sqlite://x.db", "write sqlite:///FILE"),
+        ("postgresql://me:secret@host:abc/db", "number as PORT"),
     ],
 )
-def test_a_storage_that_cannot_be_opened_is_told_without_its_password(url, message, tmp_path, monkeypatch):
+def test_open_storage_names_its_error_without_the_password(url, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=message) as non_defaults:
+    with pytest.raises(UserError, match=message) as error:
         open_storage(url)
-    assert "secret" not in str(non_defaults.value)
+    assert "secret" not in str(error.value)
     assert not list(tmp_path.iterdir())

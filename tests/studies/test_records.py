@@ -1,13 +1,12 @@
 import json
 import shutil
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 import surelabel
-from surelabel.studies import records as results
+from surelabel.studies import records
 from surelabel.studies.plan import Job, job_key, settings_of
 from surelabel.utils.errors import UserError
 from tests.helpers.runs import fit_folder
@@ -28,9 +27,9 @@ def finished(tmp_path_factory, digits_file):
     return run, fit_folder(run, console=Console(quiet=True)).path
 
 
-def test_a_record_holds_what_the_run_folder_says(finished):
+def test_record_of_holds_the_contents_of_the_run_folder(finished):
     run, folder = finished
-    record = results.record_of(folder)
+    record = records.record_of(folder)
     result = json.loads((folder / "result.json").read_text())
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     timings = [json.loads(line) for line in (folder / "timings.jsonl").read_text().splitlines()]
@@ -46,100 +45,95 @@ def test_a_record_holds_what_the_run_folder_says(finished):
     assert str(folder) not in json.dumps(record)
 
 
-def test_records_are_read_by_a_key_that_is_computed_anew(finished, tmp_path):
+def test_read_all_computes_keys_anew(finished, tmp_path):
     run, folder = finished
-    record = results.record_of(folder)
-    results.write(record | {"key": "wrong"}, tmp_path, "some")
-    assert results.read_all(tmp_path) == {job_key(Job(run)): record | {"key": "wrong"}}
-    assert results.read_all(tmp_path / "none") == {}
+    record = records.record_of(folder)
+    records.write(record | {"key": "wrong"}, tmp_path, "some")
+    assert records.read_all(tmp_path) == {job_key(Job(run)): record | {"key": "wrong"}}
+    assert records.read_all(tmp_path / "none") == {}
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"config": 3, "final": {}}'])
-def test_a_file_that_is_no_result_is_named(tmp_path, text):
+def test_read_all_names_a_file_that_is_no_record(tmp_path, text):
     (tmp_path / "other.json").write_text(text)
     with pytest.raises(UserError, match=r"other\.json"):
-        results.read_all(tmp_path)
+        records.read_all(tmp_path)
 
 
-def test_a_record_is_written_with_a_line_for_each_part_and_each_evaluation(finished, tmp_path):
-    record = results.record_of(finished[1])
+def test_write_uses_one_line_per_key_and_evaluation(finished, tmp_path):
+    record = records.record_of(finished[1])
     for changed in (record, record | {"history": []}):
-        text = results.write(changed, tmp_path, "some").read_text()
+        text = records.write(changed, tmp_path, "some").read_text()
         assert json.loads(text) == changed
         assert len(text.splitlines()) == len(changed) + max(1, len(changed["history"])) + 3  # braces, a bracket
 
 
-def test_a_long_history_is_thinned_to_a_hundred_lines_and_keeps_the_last():
+def test_thinned_history_has_at_most_100_rows_and_the_last():
     for length in (1, 99, 100, 101, 1024):
         rows = [{"step": step} for step in range(length)]
-        kept = results._thinned(rows)
+        kept = records._thinned(rows)
         assert len(kept) <= 100
         assert kept[-1] == rows[-1]
         assert length > 100 or kept == rows
         assert len({after["step"] - before["step"] for before, after in pairwise(kept)}) <= 1
 
 
-def test_the_time_of_a_step_leaves_evaluations_and_repeated_laps_out():
+def test_step_seconds_of_old_records_leave_out_evaluation():
     laps = [{"step": 10, "images_per_second": 1, "training": 90.0, "evaluation": 5.0}]
     laps += [
         {"step": step, "images_per_second": 1, "views": 1.0, "training": 2.0, "evaluation": 7.0} for step in (20, 30)
     ]
-    assert results._step_seconds(laps) == pytest.approx(0.3)
-    assert results._step_seconds(laps[:1]) is None
+    assert records._step_seconds(laps) == pytest.approx(0.3)
+    assert records._step_seconds(laps[:1]) is None
 
 
-def test_the_time_of_a_step_is_of_the_whole_lap_and_of_the_steps_that_it_made():
-    """On a GPU the parts are only launches; and a lap that was stopped in its middle has made fewer steps."""
+def test_step_seconds_use_the_steps_made_in_a_lap():
+    """On a GPU the parts only measure launches; a lap that was stopped has fewer steps."""
     lap = {"images_per_second": 1, "views": 0.1, "training": 0.1, "evaluation": 7.0}
     laps = [lap | {"step": 10, "stepping": 90.0, "steps": 10}]
     laps += [lap | {"step": step, "stepping": 3.0, "steps": 10} for step in (20, 30)]
     laps += [lap | {"step": step, "stepping": 0.6, "steps": 2} for step in (40, 50, 60)]
-    assert results._step_seconds(laps) == pytest.approx(0.3)
-    assert results._seconds(laps[1]) == pytest.approx(7.2)
+    assert records._step_seconds(laps) == pytest.approx(0.3)
+    assert records._seconds(laps[1]) == pytest.approx(7.2)
 
 
-def test_a_record_says_on_what_it_was_made_and_which_source_made_it_where_no_commit_does(finished, tmp_path):
+def test_record_of_names_machine_and_source(finished, tmp_path):
     _, folder = finished
-    assert results.record_of(folder)["machine"] == {"device": "cpu", "precision": "32", "compile": False}
+    assert records.record_of(folder)["machine"] == {"device": "cpu", "precision": "32", "compile": False}
     shutil.copytree(folder, tmp_path / "run")
     environment = json.loads((folder / "environment.json").read_text())
     assert environment["surelabel"] == surelabel.__version__
     for commit, source in ((None, "1234"), ("abcd", None)):
         (tmp_path / "run" / "environment.json").write_text(json.dumps(environment | {"commit": commit}))
-        assert results.record_of(tmp_path / "run", source="1234")["environment"].get("source") == source
-        assert "source" not in results.record_of(tmp_path / "run")["environment"]
+        assert records.record_of(tmp_path / "run", source="1234")["environment"].get("source") == source
+        assert "source" not in records.record_of(tmp_path / "run")["environment"]
 
 
-def test_a_source_is_known_by_every_file_of_it(tmp_path):
+def test_source_of_depends_on_every_file(tmp_path):
     package = Path(surelabel.__file__).parent
     for name in ("same", "other"):
         shutil.copytree(package, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.npz"))
     with (tmp_path / "other" / "methods" / "__init__.py").open("a") as file:
         file.write("# changed\n")
-    assert results.source_of(tmp_path / "same") == results.source_of(package)
-    assert results.source_of(tmp_path / "other") != results.source_of(package)
+    assert records.source_of(tmp_path / "same") == records.source_of(package)
+    assert records.source_of(tmp_path / "other") != records.source_of(package)
 
 
-def test_only_finished_run_folders_are_found(finished, tmp_path):
+def test_finished_folders_finds_only_finished_runs(finished, tmp_path):
     _, folder = finished
     (folder.parent / "begun").mkdir(exist_ok=True)
-    assert list(results.finished_folders([folder])) == [folder]
-    assert list(results.finished_folders([folder.parent])) == [folder]
+    assert list(records.finished_folders([folder])) == [folder]
+    assert list(records.finished_folders([folder.parent])) == [folder]
     with pytest.raises(UserError, match="is not a folder"):
-        list(results.finished_folders([tmp_path / "none"]))
+        list(records.finished_folders([tmp_path / "none"]))
 
 
-def test_a_run_without_a_test_set_has_no_record(finished, tmp_path):
+def test_record_of_needs_a_test_set(finished, tmp_path):
     _, folder = finished
     for name in ("config.yaml", "metrics.jsonl", "split.json", "timings.jsonl", "environment.json"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     with pytest.raises(UserError, match="cannot read"):
-        results.record_of(tmp_path)
+        records.record_of(tmp_path)
     (tmp_path / "result.json").write_text("{}")
-    with pytest.raises(UserError, match="no finished run with a test set"):
-        results.record_of(tmp_path)
-
-
-def test_a_seed_is_part_of_the_key(finished):
-    run, _ = finished
-    assert job_key(Job(replace(run, seed=1))) != job_key(Job(run))
+    with pytest.raises(UserError, match="not a finished run"):
+        records.record_of(tmp_path)

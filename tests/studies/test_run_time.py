@@ -1,5 +1,3 @@
-"""How long runs will take: by records of such runs."""
-
 import subprocess
 import sys
 
@@ -16,14 +14,14 @@ JOB = Job(run_of("fixmatch", "cifar10-250", "laptop"))
 UDA = Job(run_of("uda", "cifar10-250", "laptop"))
 
 
-def test_a_run_takes_the_median_of_its_method_and_data_else_of_its_data():
+def test_clock_takes_the_median_of_method_and_data_else_data():
     records = [record(JOB, 10.0), record(JOB.seeded(1), 70.0), record(JOB.seeded(2), 20.0), record(UDA, 99.0)]
     assert Clock(records).seconds(JOB.seeded(3)) == 20
     assert Clock(records[:3]).seconds(UDA) == 20
     assert Clock(records).total([JOB, JOB.seeded(1), UDA]) == 20 + 20 + 99
 
 
-def test_what_no_finished_run_tells_is_unknown():
+def test_clock_is_none_without_similar_runs():
     clock = Clock([record(JOB, 10.0)])
     assert clock.seconds(Job(run_of("fixmatch", "phc-10", "laptop"))) is None
     longer = Job(changed(JOB.run, {"steps": 1_000_000}))
@@ -31,7 +29,7 @@ def test_what_no_finished_run_tells_is_unknown():
     assert clock.total([JOB, longer]) is None
 
 
-def test_the_help_of_a_study_does_without_torch():
+def test_study_help_does_not_import_torch():
     program = (
         "import sys; from surelabel.cli import study as command; from surelabel.studies import worker, run_time\n"
         "try: command.main(['--help'])\nexcept SystemExit: print('torch' in sys.modules)"

@@ -12,18 +12,18 @@ VALUES = [0.61, 0.66, 0.64, 0.71]
 numbers = st.lists(st.integers(-20, 20).map(float), min_size=5, max_size=12)
 
 
-def test_a_mean_has_its_standard_error_and_no_value_a_dash():
+def test_mean_shows_the_standard_error():
     assert mean(VALUES, "{:.3f}") == f"{np.mean(VALUES):.3f} ± {stats.sem(VALUES):.3f}"
     assert mean([0.5, None], "{:.1%}") == "50.0%"
     assert mean([None], "{:.1%}") == "–"
 
 
-def test_an_interval_is_that_of_scipys_t_test():
+def test_interval_equals_scipys_t_test():
     low, high = stats.ttest_1samp(VALUES, 0).confidence_interval(0.95)
     assert interval(VALUES) == pytest.approx((low, high))
 
 
-def test_a_difference_counts_what_is_better():
+def test_difference_counts_improvements():
     assert difference([1.0, 2.0, -1.0], "{:+.1f}", 1).endswith(" 2/3")
     assert difference([1.0, 2.0, -1.0], "{:+.1f}", -1).endswith(" 1/3")
     assert difference([0.5], "{:+.1f}", 1) == "+0.5 1/1"
@@ -32,7 +32,7 @@ def test_a_difference_counts_what_is_better():
 
 
 @given(st.data(), numbers)
-def test_correlations_are_numpys_and_scipys_with_and_without_ties(data, x):
+def test_correlations_equal_numpy_and_scipy(data, x):
     y = data.draw(st.lists(st.integers(-3, 3).map(float), min_size=len(x), max_size=len(x)))
     if len(set(x)) == 1 or len(set(y)) == 1:
         assert math.isnan(pearson(np.array(x), np.array(y)))
@@ -42,7 +42,7 @@ def test_correlations_are_numpys_and_scipys_with_and_without_ties(data, x):
     assert spearman(np.array(x), np.array(y)) == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-9)
 
 
-def test_the_bootstrap_interval_is_that_of_points_drawn_in_a_plain_loop():
+def test_correlation_interval_equals_a_plain_bootstrap():
     random = np.random.default_rng(1)
     points = random.normal(size=(30, 2)) @ [[1.0, 0.8], [0.0, 0.4]]
     found = correlation(pearson, points.tolist())
@@ -52,7 +52,7 @@ def test_the_bootstrap_interval_is_that_of_points_drawn_in_a_plain_loop():
     assert found.low <= found.value <= found.high
 
 
-def test_an_interval_covers_as_often_as_it_says():
+def test_interval_has_its_coverage():
     """400 intervals at 95 %: fewer than 361 would cover by chance with a probability below 1e-5."""
     random = np.random.default_rng(0)
     covered = sum(low <= 0 <= high for low, high in (interval(list(random.normal(size=5))) for _ in range(400)))
@@ -60,19 +60,19 @@ def test_an_interval_covers_as_often_as_it_says():
     assert covered <= stats.binom.ppf(1 - 1e-5, 400, 0.95)
 
 
-def test_equal_values_have_no_correlation_however_their_mean_rounds():
+def test_pearson_of_constant_values_is_nan():
     x, y = np.full(3, 0.1), np.array([0.7, 0.7, 0.7])
     assert (x - x.mean()).any()  # else this would test nothing
     assert np.isnan(pearson(x, y))
     assert np.isnan(pearson(np.stack([x, [1.0, 2.0, 4.0]]), np.stack([[1.0, 2.0, 3.0], y]))).all()
 
 
-def test_of_few_points_resamples_that_do_not_vary_are_left_out():
+def test_correlation_leaves_out_constant_resamples():
     found = correlation(pearson, [(0.1, 0.4), (0.2, 0.3), (0.3, 0.35), (0.4, 0.1), (0.4, 0.2)])
     assert -1 - 1e-9 <= found.low < found.value < found.high <= 1 + 1e-9
 
 
-def test_a_correlation_that_one_point_makes_is_told_by_leaving_each_out():
+def test_without_one_reveals_an_outlier():
     points = [*np.random.default_rng(3).normal(size=(6, 2)).tolist(), [30.0, -30.0]]
     plain = [stats.pearsonr(*np.delete(points, row, axis=0).T).statistic for row in range(7)]
     assert max(plain[:-1]) < -0.9 < plain[-1]
@@ -80,5 +80,5 @@ def test_a_correlation_that_one_point_makes_is_told_by_leaving_each_out():
     assert without_one(pearson, [(0, 0), (0, 0), (0, 0), (0, 0), (1, 1)]) == "+1.00 to +1.00"  # without it, none
 
 
-def test_too_few_points_have_no_correlation():
+def test_correlation_needs_five_points():
     assert correlation(pearson, [(0, 1), (1, 2), (2, 1), (3, 4)]) is None

@@ -1,5 +1,3 @@
-"""Tables from made-up records: what they say is computed here a second time."""
-
 import re
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -9,8 +7,7 @@ import pytest
 from scipy import stats
 
 from surelabel.config.recipes import recipe
-from surelabel.studies import charts as figures
-from surelabel.studies import page
+from surelabel.studies import charts, page
 from surelabel.studies.layout import lay_out
 from surelabel.studies.plan import Cell, Job, Printed, Study, changed, job_key
 from surelabel.studies.tables import Table, correlation_table, cost_table, group_table, main_table, pair_table, reached
@@ -67,7 +64,7 @@ def by_title(tables):
     return {table.title: table for table in tables}
 
 
-def test_ours_stand_beside_the_papers(study, layout):
+def test_main_table_shows_ours_beside_the_papers(study, layout):
     table = main_table(study, layout)
     assert list(table.headings) == ["method", "LT", "paper"]
     values, eces = ACCURACY["FM"], ECE["FM"]
@@ -75,25 +72,25 @@ def test_ours_stand_beside_the_papers(study, layout):
     assert table.rows == [["FM", ours, "70.0% / 0.26"], ["BAM-UDA", table.rows[1][1], ""]]
 
 
-def test_what_was_not_run_says_so_and_a_single_seed_has_no_error(study, records):
+def test_main_table_marks_missing_runs_and_single_seeds(study, records):
     some = {key: value for key, value in records.items() if value["seed"] == 0 and value["final"]["accuracy"] == 0.60}
     rows = main_table(study, lay_out(study, study.cells("laptop"), some)).rows
     assert [row[1] for row in rows] == ["60.0% / 0.300", "not run"]
 
 
-def test_differences_are_paired_by_seed_with_the_interval_of_scipys_t_test(study, layout):
+def test_pair_table_equals_scipys_paired_t_test(study, layout):
     (row,) = pair_table(study, layout).rows
     low, high = stats.ttest_rel(ACCURACY["BAM-UDA"], ACCURACY["FM"]).confidence_interval(0.95)
     mean = np.subtract(ACCURACY["BAM-UDA"], ACCURACY["FM"]).mean()
     assert row[:4] == ["LT", "BAM-UDA − FM", "3", f"{100 * mean:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}] 2/3"]
 
 
-def test_seeds_with_other_labelled_samples_are_not_compared(study, records):
+def test_pair_table_skips_other_labelled_samples(study, records):
     changed_split = {key: value | {"split": str(value["final"]["accuracy"])} for key, value in records.items()}
     assert pair_table(study, lay_out(study, study.cells("laptop"), changed_split)) is None
 
 
-def test_the_most_accurate_choice_is_shown_once_all_have_the_seeds_that_are_asked_for():
+def test_lay_out_shows_the_best_choice_once_all_have_run():
     run = RUNS["FM"]
     slow = changed(run, {"optimizer.lr": 0.001})
     cell = Cell("FM", "LT", (("quick", Job(run)), ("slow", Job(slow))), 2)
@@ -108,13 +105,13 @@ def test_the_most_accurate_choice_is_shown_once_all_have_the_seeds_that_are_aske
     known |= {job_key(Job(slow).seeded(1)): record(1, 0.2, 0.1)}
     assert found().choice == "slow"
     assert [held["final"]["accuracy"] for held in found().records.values()] == [0.9, 0.2]
-    # More seeds of one choice, which another study asked for, do not decide, however good they are.
+    # Further seeds of one choice, from another study, do not decide.
     known |= {job_key(Job(run).seeded(seed)): record(seed, 0.99, 0.1) for seed in (2, 3, 4)}
     assert found().choice == "slow"
     assert len(found().records) == 2
 
 
-def test_choices_of_which_none_has_the_seeds_that_are_asked_for_are_compared_on_those_that_they_share():
+def test_lay_out_compares_unfinished_choices_on_shared_seeds():
     run = RUNS["FM"]
     slow = changed(run, {"optimizer.lr": 0.001})
     cell = Cell("FM", "LT", (("quick", Job(run)), ("slow", Job(slow))), 3)
@@ -125,12 +122,12 @@ def test_choices_of_which_none_has_the_seeds_that_are_asked_for_are_compared_on_
     assert found.choice == "slow, so far (2 of 3 seeds)"
 
 
-def test_a_record_with_a_large_seed_is_one_seed_more(study, records):
+def test_lay_out_takes_any_seed(study, records):
     many = records | {job_key(Job(RUNS["FM"]).seeded(10**12)): record(10**12, 0.6, 0.2)}
     assert len(lay_out(study, study.cells("laptop"), many).cells["FM", "LT"].records) == 4
 
 
-def test_groups_and_cost(study, layout):
+def test_group_and_cost_tables(study, layout):
     many = ACCURACY["FM"]
     assert group_table(study, layout).rows[0][3] == f"{np.mean(many):.1%} ± {stats.sem(many):.1%}"
     assert group_table(study, layout).rows[0][5] == "–"
@@ -144,8 +141,8 @@ def with_course(record, *accuracies):
     return record | {"history": [{"step": 10 * (n + 1), "accuracy": value} for n, value in enumerate(accuracies)]}
 
 
-def test_where_the_base_itself_first_is_as_accurate_as_at_its_end_is_told_and_who_never_is_counts(study, records):
-    """The bases get there after 2, 3 and 2 of 4 evaluations; of the others one after 1, two never: most do not."""
+def test_cost_table_says_when_the_final_accuracy_is_reached(study, records):
+    """The base gets there after 2, 3 and 2 of 4 evaluations; the other once after 1, twice never."""
     base = [(0.1, 0.6, 0.7, 0.6), (0.1, 0.2, 0.6, 0.6), (0.1, 0.6, 0.6, 0.6)]
     other = [(0.6, 0.1, 0.1, 0.1), (0.1, 0.1, 0.1, 0.5), (0.1, 0.1, 0.1, 0.5)]
     made = {}
@@ -157,7 +154,7 @@ def test_where_the_base_itself_first_is_as_accurate_as_at_its_end_is_told_and_wh
     assert row[4:] == ["50%", "> 100%", "1 of 3"]
 
 
-def test_times_on_different_machines_are_not_compared(study, records):
+def test_cost_table_skips_different_devices(study, records):
     gpu, cpu = ({"device": device, "precision": "32", "compile": False} for device in ("cuda", "cpu"))
     keys = {(row, seed): job_key(Job(run).seeded(seed)) for row, run in RUNS.items() for seed in range(3)}
     made = dict(records)
@@ -169,7 +166,7 @@ def test_times_on_different_machines_are_not_compared(study, records):
     assert row[3] == "1.000"
 
 
-def test_differences_are_of_the_choice_that_was_set_beforehand_not_of_the_one_that_won():
+def test_pair_table_uses_the_choice_set_beforehand():
     base, other = RUNS["FM"], RUNS["BAM-UDA"]
     won = changed(other, {"optimizer.lr": 0.001})
     cells = [
@@ -193,7 +190,7 @@ def test_differences_are_of_the_choice_that_was_set_beforehand_not_of_the_one_th
     assert "does not account for that choice" in table.caption
 
 
-def test_correlations_are_over_settings_not_runs():
+def test_correlation_table_is_over_settings():
     cells, known, points = [], {}, []
     for number, threshold in enumerate((0.5, 0.6, 0.7, 0.8, 0.9)):
         job = Job(changed(RUNS["FM"], {"selection.threshold": threshold}))
@@ -208,28 +205,26 @@ def test_correlations_are_over_settings_not_runs():
     assert row[:3] == ["LT", "5", "2"]
     assert row[3].startswith(f"{stats.pearsonr(accuracy, ece).statistic:+.2f} [")
     assert row[4].startswith(f"{stats.spearmanr(accuracy, ece).statistic:+.2f} [")
-    assert figures.draw(study, made) is not None
+    assert charts.draw(study, made) is not None
     assert correlation_table(lay_out(study, cells[:4], known)) is None
 
 
-def test_a_seed_that_only_some_settings_have_does_not_correlate_them():
+def test_correlation_table_uses_shared_seeds():
     cells, known = [], {}
     for number, threshold in enumerate((0.5, 0.6, 0.7, 0.8, 0.9)):
         job = Job(changed(RUNS["FM"], {"selection.threshold": threshold}))
         cells.append(Cell(str(threshold), "LT", (("", job),), 2))
         known[job_key(job.seeded(0))] = record(0, 0.5 + number / 10, 0.3)
-        if number < 2:  # a seed on which all do worse, in both figures
+        if number < 2:  # a hard seed
             known[job_key(job.seeded(1))] = record(1, 0.1, 0.9)
     sweep = Study("sweep", "what", "Figure 0", lambda scale: cells, settings=True)
     made = lay_out(sweep, cells, known)
     assert made.shared_seeds("LT") == [0]
-    # Of seed 0 the ECE does not vary.
+    # With seed 0, ECE is constant.
     assert "Accuracy and calibration" not in by_title(page.tables_of(replace(sweep, shows="correlation"), made))
 
 
-def test_where_cells_have_different_numbers_of_seeds_the_numbers_are_shown_and_every_finished_seed_counts(
-    study, records
-):
+def test_main_table_shows_seeds_where_they_differ(study, records):
     one_more = records | {job_key(Job(RUNS["FM"]).seeded(3)): record(3, 0.63, 0.25)}
     rows = main_table(study, lay_out(study, study.cells("laptop"), one_more)).rows
     assert [row[1][-4:] for row in rows] == [" (4)", " (3)"]
@@ -237,7 +232,7 @@ def test_where_cells_have_different_numbers_of_seeds_the_numbers_are_shown_and_e
     assert not any("(" in row[1] for row in asked)
 
 
-def test_settings_of_one_method_are_shown_over_the_seeds_that_all_have_but_compared_over_those_of_both(study, records):
+def test_settings_tables_use_shared_seeds(study, records):
     one_more = records | {
         job_key(Job(run).seeded(3)): record(3, 0.99, 0.25) for run in RUNS.values()
     }  # fmt: skip
@@ -253,12 +248,12 @@ def test_settings_of_one_method_are_shown_over_the_seeds_that_all_have_but_compa
     assert "all rows have" in table.caption
     assert [row[2] for row in found["Through training"].rows] == ["3", "3", "3"]
     assert [row[2] for row in found["All figures"].rows] == ["4", "4", "3"]  # nothing that is finished is hidden
-    (legend,) = filter(None, (place.get_legend() for place in figures.draw(settings, made).axes))
+    (legend,) = filter(None, (place.get_legend() for place in charts.draw(settings, made).axes))
     assert [line.get_text() for line in legend.get_texts()] == ["FM (3)", "BAM-UDA (3)", "slow (3)"]
     assert [row[1:3] for row in found["Differences by seed"].rows] == [["BAM-UDA − FM", "4"], ["slow − FM", "3"]]
 
 
-def test_settings_that_share_no_seed_are_shown_with_how_many_each_has(study, records):
+def test_main_table_shows_seeds_if_settings_share_none(study, records):
     kept = [Job(RUNS["FM"]).seeded(0), Job(RUNS["BAM-UDA"]).seeded(1), Job(RUNS["BAM-UDA"]).seeded(2)]
     apart = {job_key(job): records[job_key(job)] for job in kept}
     table = main_table(replace(study, settings=True), lay_out(replace(study, settings=True), study.cells(""), apart))
@@ -267,10 +262,10 @@ def test_settings_that_share_no_seed_are_shown_with_how_many_each_has(study, rec
 
 
 @pytest.mark.parametrize("kind", ["groups", "curves", "cost", "correlation"])
-def test_a_page_is_whole_by_itself_and_the_same_each_time(study, layout, tmp_path, kind):
+def test_page_is_self_contained_and_reproducible(study, layout, tmp_path, kind):
     study = replace(study, shows=kind)
     for folder in ("one", "two"):
-        drawn = figures.draw(study, layout)
+        drawn = charts.draw(study, layout)
         tables = page.tables_of(study, layout)
         written = page.write(study, "laptop", tables, drawn, tmp_path / folder, "2 of 3 runs are finished.")
     assert [path.suffix for path in written] == [".md", ".html", ".svg", ".png"]
@@ -285,7 +280,7 @@ def test_a_page_is_whole_by_itself_and_the_same_each_time(study, layout, tmp_pat
     assert "![what](made-up-laptop.svg)" in written[0].read_text()
 
 
-def test_what_is_written_into_a_table_shows_as_text():
+def test_table_escapes_its_text():
     table = Table("<b>", ["a|b"], [["<img src=x onerror=alert(1)>"], ["1 | 2"]], "A & B")
     assert "<img" not in table.html()
     assert "&lt;b&gt;" in table.html()

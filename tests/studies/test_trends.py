@@ -5,7 +5,7 @@ from scipy import stats
 from surelabel.config.recipes import recipe
 from surelabel.studies.layout import lay_out
 from surelabel.studies.plan import Cell, Job, Study, job_key
-from surelabel.studies.trends import course_table, quarter
+from surelabel.studies.trends import quarter, trend_table
 
 RUN = recipe("fixmatch", "cifar10", 250)
 EARLY, LATE = [0.10, 0.15, 0.12], [0.30, 0.30, 0.40]
@@ -31,7 +31,7 @@ def layout_of(**more):
     return study, lay_out(study, cells, known)
 
 
-def test_a_quarter_is_the_mean_of_its_evaluations_and_its_purity_that_of_all_accepted_in_it():
+def test_quarter_averages_and_weights_purity_by_acceptance():
     late = quarter(record(0), 4)
     assert late == {
         "ece": pytest.approx(0.30), "acceptance": pytest.approx(0.5), "purity": pytest.approx((0.4 + 0.3) / (0.4 + 0.6))
@@ -39,8 +39,8 @@ def test_a_quarter_is_the_mean_of_its_evaluations_and_its_purity_that_of_all_acc
     assert quarter(record(0), 2)["ece"] == pytest.approx(EARLY[0])
 
 
-def test_the_change_is_that_of_scipys_paired_test():
-    (row,) = course_table(*layout_of()).rows
+def test_trend_table_change_equals_scipys_paired_test():
+    (row,) = trend_table(*layout_of()).rows
     change = np.subtract(LATE, EARLY)
     low, high = stats.ttest_rel(LATE, EARLY).confidence_interval(0.95)
     assert row[:5] == [
@@ -50,5 +50,5 @@ def test_the_change_is_that_of_scipys_paired_test():
     assert row[5:] == ["90% → 90% → 90% → 70%", "-20.0 [-20.0, -20.0] 0/3", "20% → 20% → 20% → 50%"]
 
 
-def test_without_pseudo_labels_there_is_no_such_table():
-    assert course_table(*layout_of(purity=None)) is None
+def test_trend_table_needs_pseudo_labels():
+    assert trend_table(*layout_of(purity=None)) is None

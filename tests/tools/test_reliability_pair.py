@@ -8,7 +8,7 @@ from tests.helpers.runs import fit_folder
 from tools.reliability_pair import reliability_pair, write_pair
 
 
-def test_the_picture_tells_each_runs_figures(tiny, tmp_path):
+def test_write_pair_shows_the_metrics_of_each_run(tiny, tmp_path):
     folder = fit_folder(tiny).path
     write_pair(folder, folder, tmp_path / "pair.svg")
     found = load(folder).metrics["averaged"]
@@ -20,7 +20,7 @@ def test_the_picture_tells_each_runs_figures(tiny, tmp_path):
         write_pair(folder, folder, tmp_path / "pair.gif")
 
 
-def test_a_pair_tells_each_runs_accuracy_and_ece():
+def test_reliability_pair_titles_show_accuracy_and_ece():
     random = torch.Generator().manual_seed(0)
     probs = (3 * torch.randn(500, 4, generator=random)).softmax(-1).double()
     labels = torch.randint(0, 4, (500,), generator=random)

@@ -16,14 +16,14 @@ def bound_to_three(monkeypatch):
 
 
 @pytest.mark.usefixtures("bound_to_three")
-def test_threads_are_those_that_the_process_may_use_and_not_the_machines(tiny):
+def test_threads_default_to_the_cores_of_the_process(tiny):
     assert cores.available_cores() == 3
     assert build.resolve(replace(tiny, threads=None)).threads == 3
     assert build.resolve(replace(tiny, threads=7)).threads == 7
 
 
 @pytest.mark.usefixtures("bound_to_three")
-def test_processes_share_the_cores_unless_each_was_bound_to_its_own(monkeypatch):
+def test_cores_per_process_shares_unless_bound(monkeypatch):
     assert [cores.cores_per_process(processes) for processes in (1, 2, 3, 4)] == [3, 1, 1, 1]
     monkeypatch.setenv("SLURM_CPUS_ON_NODE", "12")  # of a job with four tasks, each bound to three
     assert cores.cores_per_process(4) == 3
@@ -31,7 +31,7 @@ def test_processes_share_the_cores_unless_each_was_bound_to_its_own(monkeypatch)
     assert cores.cores_per_process(3) == 1
 
 
-def test_where_nobody_can_be_bound_all_cores_count(monkeypatch):
+def test_available_cores_without_affinity_are_all(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
     assert cores.available_cores() == 6

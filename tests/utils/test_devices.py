@@ -1,5 +1,3 @@
-"""What is asked of a device that may not be here, and of mixed precision."""
-
 import json
 from dataclasses import replace
 
@@ -20,14 +18,14 @@ from tests.helpers.runs import fit_folder
 
 
 @pytest.mark.parametrize("device", ["cuda", "mps"])
-def test_a_device_that_is_not_here_is_told(device):
+def test_resolve_device_rejects_a_missing_device(device):
     if {"cuda": torch.cuda, "mps": torch.backends.mps}[device].is_available():
         pytest.skip(f"this machine has {device}")
     with pytest.raises(UserError, match=f"device {device}: .* Use --device cpu"):
         devices.resolve_device(device)
 
 
-def test_without_a_gpu_the_cpu_is_chosen(monkeypatch):
+def test_resolve_device_auto_falls_back_to_the_cpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     assert devices.resolve_device("auto") == "cpu"
@@ -36,13 +34,13 @@ def test_without_a_gpu_the_cpu_is_chosen(monkeypatch):
 
 
 @pytest.mark.parametrize("change", [{"precision": "64"}, {"precision": "bf16-mixed"}, {"devices": 2}])
-def test_what_a_mac_cannot_do_is_refused(tiny, change):
+def test_validate_rejects_what_mps_cannot_do(tiny, change):
     validate(replace(tiny, device="mps"))
     with pytest.raises(UserError, match="device mps computes in 32 bits and one process"):
         validate(replace(tiny, device="mps", **change))
 
 
-def test_views_are_made_on_the_cpu_for_a_device_without_double_precision(tiny, tmp_path):
+def test_views_are_made_on_the_cpu_without_float64(tiny, tmp_path):
     assert devices.augmentation_device(torch.device("mps")) == torch.device("cpu")
     assert devices.augmentation_device(torch.device("cuda")) == torch.device("cuda")
     assert devices.accumulation_dtype(torch.device("mps")) == torch.float32
@@ -54,8 +52,8 @@ def test_views_are_made_on_the_cpu_for_a_device_without_double_precision(tiny, t
 
 
 @pytest.mark.parametrize("method", ["fixmatch", "bam-uda", "fixmatch+ema", "paws+ema"])
-def test_in_mixed_precision_teacher_and_network_compute_alike(tiny, method):
-    """Pseudo-labels are made without gradients, in a pass of their own; evaluations are in full precision."""
+def test_mixed_precision_is_the_same_in_teacher_and_network(tiny, method):
+    """Pseudo-labels come from a pass without gradients; evaluations are in full precision."""
     seen = set()
 
     def note(module, images, made):
@@ -71,8 +69,8 @@ def test_in_mixed_precision_teacher_and_network_compute_alike(tiny, method):
     assert seen == training | {("evaluation", False, torch.float32)}
 
 
-def test_in_mixed_precision_samples_are_normalised_before_they_lose_bits(tiny, tmp_path):
-    """30,000 ± 100 has no digits left in bfloat16; what it is normalised to, the network's own scale, has three."""
+def test_mixed_precision_normalises_before_rounding(tiny, tmp_path):
+    """30,000 ± 100 loses all digits in bfloat16; normalised values keep three."""
     stored = dict(np.load(tiny.data))
     found = []
     for name, (offset, scale) in {"near": (0, 1), "far": (30_000, 0.4)}.items():
@@ -85,15 +83,15 @@ def test_in_mixed_precision_samples_are_normalised_before_they_lose_bits(tiny, t
     assert found[1] == pytest.approx(found[0], rel=0.02)
 
 
-def test_float16_is_refused_by_name():
+def test_float16_is_rejected():
     from surelabel.cli.fit import read_options
 
     with pytest.raises(UserError, match="bf16-mixed"):
         read_options(["--precision", "16-mixed"])
 
 
-def test_nothing_is_put_on_a_device_before_each_process_has_its_own(tiny, monkeypatch):
-    """Until the launch the current GPU of every process is the first one, and there a state would stay."""
+def test_fit_moves_nothing_to_a_device_before_launch(tiny, monkeypatch):
+    """Before the launch, the current GPU of every rank is the first one."""
     fit_folder(tiny)
     order = []
 
@@ -125,8 +123,8 @@ def test_nothing_is_put_on_a_device_before_each_process_has_its_own(tiny, monkey
 
 @pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")
 @pytest.mark.parametrize("method", ["bam-uda+ema", "bam-paws+swa"])
-def test_a_loaded_state_lies_on_the_device_whole(tiny, method):
-    """The device that only describes tensors stands for a second GPU."""
+def test_loaded_state_is_entirely_on_the_device(tiny, method):
+    """The meta device stands for a second GPU."""
     folder = fit_folder(replace(tiny, method=method))
     run = replace(folder.config, device="meta")
     state = build.build_state(run, build.build_network(run, folder.task()), build.build_method(run))

@@ -1,5 +1,3 @@
-"""Two real processes, joined by gloo, do what one does."""
-
 import json
 import os
 import signal
@@ -32,7 +30,7 @@ STEPS = 8
 
 
 def exact(tiny, method):
-    """Nothing in it depends on how a batch is split: no BatchNorm, and float64."""
+    """A run that does not depend on how a batch is split: no BatchNorm, float64."""
     network = Network("wrn-10-1", norm="group")
     lars = Optimizer(lr=0.2, nesterov=False, lars_trust=0.02)
     return build.resolve(
@@ -41,7 +39,7 @@ def exact(tiny, method):
 
 
 def losses(run, data, world, wrap):
-    """The loss of each of the first steps, over the global batch, and the gradient of the first."""
+    """The global losses of the first steps, and the gradient of the first."""
     method = build.build_method(run, len(data.train))
     state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method)
     loader = replace(build.build_loader(run, data, build_data.build_split(run, data)), world=world)
@@ -62,7 +60,7 @@ def one_of_two(rank, runs, data, folder):
     dist.destroy_process_group()
 
 
-def test_two_processes_have_the_losses_of_one(tiny, digits_data, tmp_path):
+def test_two_ranks_have_the_losses_of_one(tiny, digits_data, tmp_path):
     mean = replace(tiny, head=replace(tiny.head, kl="mean"))
     runs = [exact(tiny, method) for method in METHODS] + [exact(mean, method) for method in DIVIDED_BY_BATCH]
     multiprocessing.spawn(one_of_two, (runs, digits_data, str(tmp_path)), nprocs=2)
@@ -89,7 +87,7 @@ def one_of_two_with_batch_norm(rank, runs, data, folder):
     dist.destroy_process_group()
 
 
-def test_with_batch_norm_two_processes_have_one_state_between_two_steps(tiny, digits_data, tmp_path):
+def test_two_ranks_share_batch_norm_statistics(tiny, digits_data, tmp_path):
     runs = [build.resolve(replace(tiny, method=method)) for method in ("uda", "bam-fixmatch+ema", "paws+swa")]
     multiprocessing.spawn(one_of_two_with_batch_norm, (runs, digits_data, str(tmp_path)), nprocs=2)
     for run in runs:
@@ -111,7 +109,7 @@ def rows(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-def test_a_run_may_go_on_with_another_number_of_processes_and_has_the_figures_of_one(tiny, tmp_path):
+def test_resume_with_another_world_size_keeps_the_metrics(tiny, tmp_path):
     run = replace(exact(tiny, "bam-uda"), steps=24, threads=1)
     alone, both, script = tmp_path / "alone", tmp_path / "both", tmp_path / "stopping.py"
     script.write_text(signalled(6, signal.SIGTERM))
@@ -127,8 +125,8 @@ def test_a_run_may_go_on_with_another_number_of_processes_and_has_the_figures_of
             assert mine[key] == pytest.approx(value, abs=1e-9), key
 
 
-def test_two_processes_that_were_stopped_end_bit_for_bit_as_two_that_were_not(tiny, tmp_path):
-    """Between evaluations, with BatchNorm: sums since the last one, and running statistics, belong to all processes."""
+def test_resume_of_two_ranks_is_bit_exact(tiny, tmp_path):
+    """Stopped between evaluations, with BatchNorm: running sums and statistics are of all ranks."""
     accept_all = replace(tiny.selection, threshold=0.0)
     run = replace(build.resolve(replace(tiny, method="uda+ema", selection=accept_all)), devices=2)
     whole, stopped, script = tmp_path / "whole", tmp_path / "stopped", tmp_path / "stopping.py"
@@ -144,7 +142,7 @@ def test_two_processes_that_were_stopped_end_bit_for_bit_as_two_that_were_not(ti
         assert (whole / name).read_bytes() == (stopped / name).read_bytes(), name
 
 
-def test_a_sum_is_taken_up_by_as_many_processes_or_by_another_number():
+def test_local_sum_splits_sums_of_any_world_size():
     parts = torch.tensor([1.0, 2.0, 4.0])
     assert [World(rank, 3).local_sum(parts).item() for rank in range(3)] == [1, 2, 4]
     assert [World(rank, 2).local_sum(parts).item() for rank in range(2)] == [3.5, 3.5]
@@ -152,7 +150,7 @@ def test_a_sum_is_taken_up_by_as_many_processes_or_by_another_number():
     assert World().local_sum(torch.tensor([0.1])).item() == torch.tensor(0.1).item()
 
 
-def test_torchrun_starts_the_processes_too(tiny, tmp_path):
+def test_torchrun_starts_the_ranks(tiny, tmp_path):
     run = replace(exact(tiny, "paws"), steps=4, threads=1)
     alone, both = tmp_path / "alone", tmp_path / "both"
     fit_folder(replace(run, out=str(alone)))
@@ -164,7 +162,7 @@ def test_torchrun_starts_the_processes_too(tiny, tmp_path):
     assert rows(both)[-1]["nll"] == pytest.approx(rows(alone)[-1]["nll"], abs=1e-9)
 
 
-def test_the_loss_of_a_process_ends_the_run_with_words(tiny, tmp_path):
+def test_death_of_a_rank_ends_the_run_with_a_message(tiny, tmp_path):
     run = replace(tiny, steps=100_000, evaluation=replace(tiny.evaluation, every=20))
     started = subprocess.Popen(
         command(run, "--out", str(tmp_path / "run"), "--devices", "2"),
@@ -181,11 +179,11 @@ def test_the_loss_of_a_process_ends_the_run_with_words(tiny, tmp_path):
     os.kill(int(other), signal.SIGKILL)
     _, said = started.communicate(timeout=PATIENCE)
     assert started.returncode != 0
-    assert "another process of this run was lost" in said
+    assert "another process of this run died" in said
     assert f"surelabel fit --resume {tmp_path / 'run'}" in said
 
 
-def test_a_batch_that_cannot_be_shared_out_is_refused(tiny, digits_data):
+def test_batch_must_be_divisible_by_the_world_size(tiny, digits_data):
     with pytest.raises(UserError, match=r"batch\.labelled, 8, cannot be shared out evenly by 3 processes"):
         validate(replace(tiny, devices=3))
     with pytest.raises(UserError, match=r"paws\.unlabelled, 8, cannot be shared out evenly by 3 processes"):

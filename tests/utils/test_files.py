@@ -8,7 +8,7 @@ from surelabel.utils.errors import UserError
 from surelabel.utils.files import atomic_write
 
 
-def test_a_file_appears_whole_with_the_usual_permissions(tmp_path):
+def test_atomic_write_makes_a_whole_file_with_usual_mode(tmp_path):
     path = tmp_path / "deep" / "file.txt"
     with atomic_write(path) as file:
         file.write("naïve\n")
@@ -20,7 +20,7 @@ def test_a_file_appears_whole_with_the_usual_permissions(tmp_path):
 
 
 @pytest.mark.parametrize("error", [RuntimeError("bug"), KeyboardInterrupt()])
-def test_an_error_leaves_the_earlier_file_and_no_other(tmp_path, error):
+def test_atomic_write_keeps_the_old_file_on_error(tmp_path, error):
     path = tmp_path / "file.bin"
     path.write_bytes(b"before")
     with pytest.raises(type(error)), atomic_write(path, "wb") as file:
@@ -30,7 +30,7 @@ def test_an_error_leaves_the_earlier_file_and_no_other(tmp_path, error):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_full_disk_is_told_to_the_user_and_loses_nothing(tmp_path):
+def test_atomic_write_reports_a_full_disk(tmp_path):
     path = tmp_path / "file.txt"
     path.write_text("before")
     with pytest.raises(UserError, match=r"file\.txt: No space left"), atomic_write(path) as file:

@@ -12,27 +12,27 @@ from surelabel.utils import rng as randomness
 from surelabel.utils.rng import MOST_STORED, WINDOW, generator, sample_order, shuffled, uniforms
 
 
-def test_draws_are_a_function_of_seed_purpose_and_step():
+def test_uniforms_depend_on_seed_purpose_and_step():
     first = uniforms(1, "weak", 7, 5, 3)
     assert np.array_equal(first, uniforms(1, "weak", 7, 5, 3))
     for other in [(2, "weak", 7), (1, "strong", 7), (1, "weak", 8)]:
         assert not np.array_equal(first, uniforms(*other, 5, 3))
 
 
-def test_draws_stay_what_they_were():
-    """Committed splits, and runs that were begun, rest on them."""
+def test_generator_never_changes():
+    """Committed splits and unfinished runs depend on it."""
     assert generator(1, "weak", 7).bit_generator.random_raw(2).tolist() == [2698701184526776367, 6320116171380333837]
     drawn = draw_labelled(np.arange(100) % 10, 10, 20, seed=0)
     assert drawn.tolist() == [3, 4, 5, 19, 26, 31, 32, 34, 37, 38, 39, 40, 50, 51, 83, 86, 87, 88, 92, 95]
 
 
-def test_keys_do_not_run_into_one_another():
+def test_generator_keys_do_not_collide():
     assert generator(1, "a", 23).random() != generator(12, "a", 3).random()
     assert generator(1, "a/2", 3).random() != generator(1, "a", 23).random()
 
 
 @given(st.integers(1, 50), st.integers(1, 50), st.integers(1, 7))
-def test_a_row_depends_on_its_position_alone(rows, more, columns):
+def test_uniforms_row_depends_only_on_its_position(rows, more, columns):
     assert np.array_equal(uniforms(0, "x", 3, rows + more, columns)[:rows], uniforms(0, "x", 3, rows, columns))
 
 
@@ -46,38 +46,38 @@ def test_uniforms_are_uniform_and_below_one():
 
 
 @given(st.integers(1, 40), st.integers(1, 30), st.integers(0, 5))
-def test_every_pass_takes_each_sample_once(size, batch, seed):
+def test_sample_order_takes_each_sample_once_per_pass(size, batch, seed):
     steps = -(-3 * size // batch)
     stream = np.concatenate([sample_order(seed, "x", step, batch, size) for step in range(steps)])
     for number in range(3):
         assert sorted(stream[number * size : (number + 1) * size]) == list(range(size))
 
 
-def test_passes_have_orders_of_their_own():
+def test_sample_order_differs_between_passes():
     passes = [sample_order(0, "x", number, 100, 100) for number in range(3)]
     assert not np.array_equal(passes[0], passes[1])
     assert not np.array_equal(passes[1], passes[2])
 
 
 @given(st.integers(1, 5000), st.integers(0, 3), st.integers(0, 3))
-def test_a_shuffle_computed_place_by_place_is_a_permutation(size, seed, number):
+def test_shuffled_is_a_permutation(size, seed, number):
     assert sorted(shuffled(seed, "x", number, np.arange(size), size)) == list(range(size))
 
 
 @given(st.integers(2, 400), st.data())
-def test_a_place_goes_where_it_goes_in_the_whole_shuffle(size, data):
+def test_shuffled_position_does_not_depend_on_the_others(size, data):
     places = np.array(data.draw(st.lists(st.integers(0, size - 1), max_size=20)), dtype=np.int64)
     assert np.array_equal(shuffled(1, "x", 2, places, size), shuffled(1, "x", 2, np.arange(size), size)[places])
 
 
-def test_shuffles_of_four_are_equally_likely():
-    """Over 24,000 keys; a right shuffle fails this for one choice of keys in a thousand."""
+def test_shuffled_permutations_are_equally_likely():
+    """Over 24,000 keys; a correct shuffle fails for one choice of keys in a thousand."""
     found = Counter(tuple(shuffled(0, "x", number, np.arange(4), 4).tolist()) for number in range(24_000))
     assert len(found) == 24
     assert stats.chisquare(list(found.values())).pvalue > 1e-3
 
 
-def test_a_computed_shuffle_keeps_nothing_of_the_order_or_of_another_pass():
+def test_shuffled_is_uncorrelated_with_order_and_passes():
     """Fixed seed; random orders fail each of the three bounds for less than one seed in a thousand."""
     size = 300_000
     first, second = (shuffled(0, "x", number, np.arange(size), size) for number in range(2))
@@ -88,7 +88,7 @@ def test_a_computed_shuffle_keeps_nothing_of_the_order_or_of_another_pass():
     assert stats.chisquare(np.histogram(steps, 100, (0, size))[0]).pvalue > 1e-3
 
 
-def test_the_order_of_a_billion_samples_takes_no_memory():
+def test_sample_order_of_a_billion_takes_no_memory():
     tracemalloc.start()
     drawn = sample_order(0, "x", 10**6, 448, 10**9)
     assert tracemalloc.get_traced_memory()[1] < 2**20
@@ -97,17 +97,17 @@ def test_the_order_of_a_billion_samples_takes_no_memory():
     assert 0 <= drawn.min() < drawn.max() < 10**9
 
 
-def test_a_pool_that_fits_keeps_the_order_that_it_always_had():
+def test_sample_order_of_a_small_pool_is_a_permutation():
     for size in (40, 5000, MOST_STORED):
         second_pass = generator(3, "unlabelled order", 1).permutation(size)
         assert np.array_equal(sample_order(3, "unlabelled order", size // 8, 8, size), second_pass[:8])
 
 
 @pytest.mark.parametrize("size", [1, 31, 64, 65, 100, 640, 1000, 1023])
-def test_every_pass_by_runs_takes_each_sample_once(size, monkeypatch):
+def test_sample_order_by_blocks_takes_each_sample_once(size, monkeypatch):
     monkeypatch.setattr(randomness, "WINDOW", 64)
     steps = -(-3 * size // 7)
-    stream = np.concatenate([sample_order(1, "x", step, 7, size, run=8) for step in range(steps)])
+    stream = np.concatenate([sample_order(1, "x", step, 7, size, block_size=8) for step in range(steps)])
     passes = stream[: 3 * size].reshape(3, size)
     for drawn in passes:
         assert sorted(drawn) == list(range(size))
@@ -115,13 +115,13 @@ def test_every_pass_by_runs_takes_each_sample_once(size, monkeypatch):
         assert not np.array_equal(passes[0], passes[1])
 
 
-def test_a_window_by_runs_is_made_of_whole_runs_from_everywhere(monkeypatch):
+def test_sample_order_window_has_whole_blocks_from_everywhere(monkeypatch):
     monkeypatch.setattr(randomness, "WINDOW", 64)
-    drawn = np.sort(sample_order(1, "x", 3, 64, 10_000, run=8))
+    drawn = np.sort(sample_order(1, "x", 3, 64, 10_000, block_size=8))
     starts = drawn[np.diff(drawn, prepend=-2) != 1]
     assert len(starts) <= 9  # eight runs, of which one may go round the end
     assert np.ptp(starts) > 2000
 
 
-def test_few_samples_have_the_same_order_by_runs_and_without():
-    assert np.array_equal(sample_order(1, "x", 5, 100, WINDOW, run=32), sample_order(1, "x", 5, 100, WINDOW))
+def test_sample_order_of_few_samples_ignores_blocks():
+    assert np.array_equal(sample_order(1, "x", 5, 100, WINDOW, block_size=32), sample_order(1, "x", 5, 100, WINDOW))

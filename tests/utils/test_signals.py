@@ -8,7 +8,7 @@ from surelabel.utils.signals import Stopped, StopRequest
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_waits_and_is_told_at_the_end(number):
+def test_stop_request_defers_the_first_signal(number):
     before = signal.getsignal(number)
     with StopRequest() as stop:
         os.kill(os.getpid(), number)
@@ -19,19 +19,19 @@ def test_the_first_signal_waits_and_is_told_at_the_end(number):
     assert stopped.value.exit_code == 128 + number
 
 
-def test_a_second_interrupt_does_not_wait():
+def test_stop_request_lets_a_second_interrupt_through():
     with pytest.raises(KeyboardInterrupt), StopRequest():
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_without_a_signal_nothing_happens():
+def test_stop_request_without_signal_does_nothing():
     with StopRequest() as stop:
         pass
     stop.end()
 
 
-def test_outside_the_main_thread_it_does_no_harm():
+def test_stop_request_works_outside_the_main_thread():
     done = []
 
     def work():

@@ -1,42 +1,42 @@
-"""`surelabel study`: list the studies, run one with any number of workers, import finished run folders."""
+"""`surelabel study`: list the studies, run one with any number of workers, import finished runs."""
 
 import argparse
 import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from surelabel.cli.arguments import positive
 from surelabel.cli.study_filters import chosen, in_words, part_of
-from surelabel.studies import records as results
+from surelabel.studies import records
 from surelabel.studies.catalogue import STUDIES, find
 from surelabel.studies.plan import SCALES, Cell, Job, Study, folder_name, job_key, jobs_of
-from surelabel.studies.queue import BEAT, LOST_AFTER, Queue
-from surelabel.studies.worker import Place, data_dir, left, process, say, work
+from surelabel.studies.queue import Queue
+from surelabel.studies.worker import Place, data_dir, leftover_jobs, log, process, work
 from surelabel.utils.errors import UserError
 
-DESCRIPTION = """Make one of the paper's tables or figures: `surelabel study table1`. Its runs are shared by all workers
-on one storage; what is finished is never run again, and what was interrupted goes on where it stopped. `surelabel
-study --list` says what there is; `surelabel study import RUN ...` takes over finished run folders."""
-LEAST_LOST_AFTER = 3 * BEAT
+DESCRIPTION = """Make one of the paper's tables or figures: `surelabel study table1`. All workers on
+one storage share its runs; finished runs are never repeated, and interrupted ones are resumed.
+`surelabel study --list` lists the studies; `surelabel study import RUN ...` takes over finished run
+folders."""
 
 
 def main(arguments: list[str]) -> int:
     if arguments[:1] == ["import"]:
-        from surelabel.cli.study_import import main as take_over
+        from surelabel.cli.study_import import main as import_runs
 
-        return take_over(arguments[1:])
+        return import_runs(arguments[1:])
     options = _parser().parse_args(arguments)
     if options.list:
         return _list(options)
     if options.name is None:
-        raise UserError("name a study, such as table1; `surelabel study --list` explains them all")
+        raise UserError("name a study, such as table1; `surelabel study --list` lists them")
     study = find(options.name)
     folder = Path(options.out)
     if not study.cells(options.scale):
-        return _still(study, folder / "results")
+        return _write_static(study, folder / "results")
     return run_study(study, options, _place(options))
 
 
@@ -44,55 +44,35 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="surelabel study", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("name", nargs="?", metavar="NAME", help="which study")
     parser.add_argument(
-        "--list",
-        action="store_true",
-        help="what each study, or this one, is, and about how long the rest of it would take",
+        "--list", action="store_true", help="describe all studies, or this one, and estimate the time that is left"
     )
     parser.add_argument(
-        "--scale", choices=SCALES, default="laptop", help="small runs, or the paper's (default: laptop)"
+        "--scale", choices=SCALES, default="laptop", help="small runs, or those of the paper (default: laptop)"
     )
-    parser.add_argument("--seeds", type=positive, metavar="N", help="runs of each setting (default: the study's own)")
+    parser.add_argument("--seeds", type=positive, metavar="N", help="runs per setting (default: the study's)")
     parser.add_argument("--workers", type=positive, default=1, metavar="N", help="processes here (default: 1)")
     parser.add_argument("--out", default=".", metavar="DIR", help="for results/ and runs/ (default: this folder)")
     parser.add_argument("--storage", metavar="URL", help="sqlite:///FILE (default: in DIR/runs) or postgresql://...")
-    parser.add_argument("--data-dir", metavar="DIR", help="where the files of CIFAR, ImageNet and Fashion-MNIST are")
-    parser.add_argument("--data", action="append", metavar="NAME", help="only the runs on this data set; several times")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting of every run")
+    parser.add_argument("--data-dir", metavar="DIR", help="folder of the CIFAR, ImageNet and Fashion-MNIST files")
+    parser.add_argument("--data", action="append", metavar="NAME", help="only runs on this data set; repeatable")
     parser.add_argument(
-        "--lost-after",
-        type=_lost_after,
-        default=LOST_AFTER,
-        metavar="SECONDS",
-        help="take a worker for dead after so long without a sign of life "
-        f"(default: {LOST_AFTER}, at least {LEAST_LOST_AFTER})",
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting of all runs; repeatable"
     )
     parser.add_argument(
-        "--again",
-        action="store_true",
-        help="train again the runs that a fine-tuning goes on from, where their folders are not here",
+        "--again", action="store_true", help="train runs again that a fine-tuning needs and whose folders are not here"
     )
-    parser.add_argument("--tables", action="store_true", help="run nothing: make the tables of what is finished")
+    parser.add_argument("--tables", action="store_true", help="train nothing: make the tables of finished runs")
     return parser
-
-
-def _lost_after(text: str) -> int:
-    seconds = positive(text)
-    if seconds < LEAST_LOST_AFTER:
-        raise argparse.ArgumentTypeError(
-            f"{text} is too short: workers give a sign of life every {BEAT} seconds, and a few may be late. "
-            f"{LEAST_LOST_AFTER} is the least"
-        )
-    return seconds
 
 
 def _list(options: argparse.Namespace) -> int:
     from surelabel.cli.study_list import listing
 
     if options.name is None and (options.data or options.set):
-        raise UserError("--list with --data or --set is of one study: name it")
+        raise UserError("--list with --data or --set needs the name of a study")
     studies = list(STUDIES.values()) if options.name is None else [find(options.name)]
     asked = [(study, chosen(study.cells(options.scale), options)) for study in studies]
-    _show(listing(options.scale, asked, options.seeds, results.read_all(Path(options.out) / "results" / "runs")))
+    _show(listing(options.scale, asked, options.seeds, records.read_all(Path(options.out) / "results" / "runs")))
     return 0
 
 
@@ -100,47 +80,47 @@ def _place(options: argparse.Namespace) -> Place:
     out = Path(options.out)
     storage = options.storage or f"sqlite:///{(out / 'runs' / 'study.sqlite3').resolve()}"
     where = None if options.data_dir is None else str(Path(options.data_dir).resolve())
-    return Place(out.resolve(), storage, options.lost_after, where, options.again)
+    return Place(out.resolve(), storage, where, options.again)
 
 
 def run_study(study: Study, options: argparse.Namespace, place: Place) -> int:
     cells = chosen(study.cells(options.scale), options)
-    jobs = jobs_of(cells, options.seeds)
-    by_key = {job_key(job): job for job in jobs}
-    non_defaults: set[str] = set()
+    by_key = {job_key(job): job for job in jobs_of(cells, options.seeds)}
     if not options.tables:
-        code = _share_out(jobs, by_key, place, options.workers, non_defaults)
+        code = _train_missing(by_key, place, options.workers)
         if code:
             return code
-    return _write(study, cells, options, by_key, place, non_defaults)
+    return _write(study, cells, options, by_key, place)
 
 
-def _share_out(jobs: Sequence[Job], by_key: dict[str, Job], place: Place, workers: int, non_defaults: set[str]) -> int:
-    """Let the missing runs wait, and work on them; 0 where nothing was left to stop.
-
-    `told` gets the runs of which it is told that their fine-tuning is left to others.
-    """
-    stored = results.read_all(place.results)
-    queue = Queue(place.storage, place.lost_after)
+def _train_missing(by_key: dict[str, Job], place: Place, workers: int) -> int:
+    """Queue the missing runs and work on them; the exit code, 0 unless the work was interrupted."""
+    stored = records.read_all(place.results)
+    queue = Queue(place.storage)
     queue.offer({key: stored[key] for key in by_key.keys() & stored.keys()})
-    complete = queue.counts(by_key)["complete"]
-    missing = [job for key, job in by_key.items() if key not in complete]
-    say(f"{len(jobs)} runs: {len(complete)} finished, {len(missing)} to do")
+    status = queue.status(by_key)
+    missing = [job for key, job in by_key.items() if key not in status.complete]
+    log(f"{len(by_key)} runs: {len(status.complete)} finished, {len(missing)} to do")
     if not missing:
         return 0
-    others = left(queue, by_key, place)
-    non_defaults.update(others)
-    for words in others.values():
-        say(words)
-    _check_needs([job for job in missing if not job.before or job_key(job.before) not in others], place)
+    leftovers = leftover_jobs(status, by_key, place)
+    _log_leftovers(leftovers, place)
+    _check_needs([job for job in missing if job.before not in leftovers], place)
     queue.add([job_key(job) for job in missing])
-    if workers == 1:
-        return _alone(jobs, place)
-    return _together(jobs, place, workers)
+    jobs = list(by_key.values())
+    return _work_alone(jobs, place) if workers == 1 else _work_together(jobs, place, workers)
+
+
+def _log_leftovers(leftovers: Mapping[Job, int], place: Place) -> None:
+    for base, count in leftovers.items():
+        log(
+            f"Left to do elsewhere: the fine-tuning of {base.name} (runs: {count}), because {place.folder(base)} is "
+            "not here. Run the study where that folder is, copy it here, or train it again with --again"
+        )
 
 
 def _check_needs(jobs: Sequence[Job], place: Place) -> None:
-    """What is not there should be told before hours of work: data, and the packages of a pretrained network."""
+    """Raise before hours of work if data, or the packages of a pretrained network, are missing."""
     from surelabel.data.open import open_data
     from surelabel.models.backbones import pretrained
 
@@ -151,25 +131,25 @@ def _check_needs(jobs: Sequence[Job], place: Place) -> None:
         try:
             open_data(name, where)
         except UserError as error:
-            raise UserError(f"{error}. To leave it out, name the others: --data NAME") from error
+            raise UserError(f"{error}. To leave it out, name the other data sets: --data NAME") from error
 
 
-def _alone(jobs: Sequence[Job], place: Place) -> int:
+def _work_alone(jobs: Sequence[Job], place: Place) -> int:
     from surelabel.utils.signals import Stopped, stopping
 
     try:
         with stopping():
             work(jobs, place)
     except (Stopped, SystemExit) as stopped:
-        say("Stopped and saved. The same command goes on from here")
+        log("Stopped and saved. The same command resumes")
         return stopped.exit_code if isinstance(stopped, Stopped) else int(str(stopped.code))
     return 0
 
 
-def _together(jobs: Sequence[Job], place: Place, workers: int) -> int:
-    """Several processes, on one GPU each where there are some, in turn.
+def _work_together(jobs: Sequence[Job], place: Place, workers: int) -> int:
+    """Several worker processes, which take the GPUs in turn, one each.
 
-    Ctrl-C reaches them by itself, and SIGTERM is passed on to them: they save, and end.
+    Ctrl-C reaches them by itself, SIGTERM is passed on: they save, and end.
     """
     context = multiprocessing.get_context("spawn")
     gpus = _gpus()
@@ -190,10 +170,10 @@ def _together(jobs: Sequence[Job], place: Place, workers: int) -> int:
     for number, handler in before.items():
         signal.signal(number, handler)
     codes = [one.exitcode or 0 for one in running]
-    counts = Queue(place.storage, place.lost_after).counts([job_key(job) for job in jobs])
-    if not any(codes) or not (counts["waiting"] or counts["running"]):
-        return 0  # where a worker was lost, the others did its work
-    say("Not all workers came to the end. The same command goes on from here")
+    status = Queue(place.storage).status([job_key(job) for job in jobs])
+    if not any(codes) or not (status.waiting or status.running):
+        return 0  # if a worker died, the others did its work
+    log("Some workers did not reach the end. The same command resumes")
     return max(codes, key=abs)
 
 
@@ -206,61 +186,54 @@ def _gpus() -> list[str]:
 
 
 def _write(
-    study: Study,
-    cells: Sequence[Cell],
-    options: argparse.Namespace,
-    by_key: dict[str, Job],
-    place: Place,
-    non_defaults: set[str],
+    study: Study, cells: Sequence[Cell], options: argparse.Namespace, by_key: dict[str, Job], place: Place
 ) -> int:
-    """Results that other machines made are written here too, then the tables."""
-    from surelabel.studies import charts as figures
-    from surelabel.studies import page
+    """Write other machines' records and the tables; exit code 1 if runs failed or are left."""
+    from surelabel.studies import charts, page
     from surelabel.studies.layout import lay_out
 
-    stored = results.read_all(place.results)
+    stored = records.read_all(place.results)
     errors: dict[str, str] = {}
-    others: dict[str, str] = {}
+    leftovers: dict[Job, int] = {}
     if options.storage or not options.tables:
-        queue = Queue(place.storage, place.lost_after)
-        errors = queue.errors(by_key)
+        status = Queue(place.storage).status(by_key)
+        errors = status.failed
         if not options.tables:
-            others = left(queue, by_key, place)
-        for key, record in queue.records(by_key.keys() - stored.keys()).items():
-            stored[key] = record
-            results.write(record, place.results, folder_name(by_key[key]))
+            leftovers = leftover_jobs(status, by_key, place)
+        for key, record in status.complete.items():
+            if key not in stored:
+                stored[key] = record
+                records.write(record, place.results, folder_name(by_key[key]))
     done = sum(key in stored for key in by_key)
     state = "" if done == len(by_key) else f"{done} of {len(by_key)} runs are finished."
     state = f"{in_words(options)} {state}".strip()
     layout = lay_out(study, cells, stored, options.seeds)
     tables = page.tables_of(study, layout)
-    drawn = figures.draw(study, layout)
+    drawn = charts.draw(study, layout)
     written = page.write(study, options.scale, tables, drawn, place.out / "results", state, part=part_of(options))
     _show("\n" + "\n\n".join(table.markdown() for table in tables) + "\n")
     for key, error in errors.items():
-        say(f"Failed: {by_key[key].name}: {error}")
-    for base, words in others.items():
-        if base not in non_defaults:
-            say(words)
-    say(f"{state} In {', '.join(map(str, written))}".strip())
-    return 1 if errors or others else 0
+        log(f"Failed: {by_key[key].name}: {error}")
+    _log_leftovers(leftovers, place)
+    log(f"{state} In {', '.join(map(str, written))}".strip())
+    return 1 if errors or leftovers else 0
 
 
 def _show(text: str) -> None:
-    """Print; whoever reads it, such as `head`, may leave early."""
+    """Print; the reader, such as `head`, may have closed the pipe."""
     try:
         print(text, flush=True)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _still(study: Study, folder: Path) -> int:
-    from surelabel.studies import page
-    from surelabel.studies import static as still
+def _write_static(study: Study, folder: Path) -> int:
+    """Write a study without runs."""
+    from surelabel.studies import page, static
 
-    tables, drawn, files = still.make(study.name, folder)
+    tables, drawn, files = static.make(study.name, folder)
     written = page.write(study, None, tables, drawn, folder, pictures=files)
     if tables:
         _show("\n\n".join(table.markdown() for table in tables) + "\n")
-    say(f"In {', '.join(map(str, written))}")
+    log(f"In {', '.join(map(str, written))}")
     return 0

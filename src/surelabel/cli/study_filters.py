@@ -1,4 +1,4 @@
-"""Which part of a study is asked for, and with which settings: `--data`, `--seeds` and `--set`."""
+"""The options of `surelabel study` that select runs and change settings: --data, --seeds, --set."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,12 @@ from surelabel.config.validate import ignored_settings, validate
 from surelabel.studies.plan import Cell, Job, changed
 from surelabel.utils.errors import UserError
 
-# What makes two runs of a study different ones whose other settings may differ too.
+# Runs that differ in one of these may differ in other settings too.
 IDENTITY = ("method", "data", "labels")
 
 
 def chosen(cells: list[Cell], options: argparse.Namespace) -> list[Cell]:
-    """The cells on the data sets asked for, with the settings changed that were asked for."""
+    """The cells on the data sets of --data, with the settings of --set."""
     known = {job.run.data for cell in cells for _, job in cell.choices}
     if options.data and (wrong := set(options.data) - known):
         raise UserError(f"--data {min(wrong)}: this study has {', '.join(sorted(known))}")
@@ -44,7 +44,7 @@ def _changed(job: Job, settings: Mapping[str, Any]) -> Job:
 
 
 def _settings(given: Sequence[str], run: RunConfig) -> dict[str, Any]:
-    """KEY=VALUE pairs, each of its type, and checked on one of the runs that it is for."""
+    """Parse KEY=VALUE pairs and check them on one of the runs."""
     from surelabel.cli.fit import EXTRA, parsed, split
 
     for word in given:
@@ -53,22 +53,22 @@ def _settings(given: Sequence[str], run: RunConfig) -> dict[str, Any]:
     asked = split([f"--{word}" for word in given])
     if known := asked.keys() & EXTRA.keys():
         instead = "; --scale paper makes runs of the paper's size" if "size" in known else ""
-        raise UserError(f"--set {min(known)}: this is no setting of a run{instead}")
+        raise UserError(f"--set {min(known)}: this is not a setting of a run{instead}")
     if fixed := asked.keys() & set(IDENTITY):
-        raise UserError(f"--set {min(fixed)}: the method, the data and the labels are what a study is of; leave it out")
+        raise UserError(f"--set {min(fixed)}: a study sets the method, the data and the labels itself; leave it out")
     if aside := asked.keys() & OF_THE_MACHINE:
         raise UserError(
-            f"--set {min(aside)}: where and on what a run is made is no part of what it is, so its result would be "
-            "taken for that of the run without it. Leave it out"
+            f"--set {min(aside)}: settings of the machine are not part of a run's identity, so the result would "
+            "count as that of the run without it. Leave it out"
         )
     if "seed" in asked:
-        raise UserError("--set seed: a study goes through the seeds from 0; --seeds says how many")
+        raise UserError("--set seed: a study uses the seeds 0, 1, ...; set their number with --seeds")
     typed = flatten(asdict(parsed(run, asked)))
     return {key: typed[key] for key in asked}
 
 
 def _check_constant(settings: Mapping[str, Any], runs: Sequence[RunConfig], asked: str | None = None) -> None:
-    """What a study compares cannot be the same in all its runs; `asked` for, that is what brings these settings."""
+    """Raise if the study varies one of these settings, which the setting `asked` may imply."""
     flat = [flatten(asdict(run)) for run in runs]
     for key in settings:
         alike: dict[tuple[Any, ...], set[Any]] = {}
@@ -81,14 +81,14 @@ def _check_constant(settings: Mapping[str, Any], runs: Sequence[RunConfig], aske
 
 
 def _check_all_read(settings: Mapping[str, Any], runs: Sequence[RunConfig]) -> None:
-    """What no run reads makes no other runs: the old ones must not be shown under a new heading."""
+    """Raise if no run reads a setting: the old runs would appear under a new heading."""
     idle = set(settings).intersection(*map(ignored_settings, runs))
     if idle:
         raise UserError(f"--set {min(idle)} has no effect on any run of this study: leave it out")
 
 
 def part_of(options: argparse.Namespace) -> str:
-    """What tells a part of a study in the names of its files: 'phc-1seed-4e1f', a hash for changed settings."""
+    """A suffix for the files of a partial study: 'phc-1seed-4e1f', with a hash of --set."""
     words = list(options.data or [])
     if options.seeds:
         words.append(f"{options.seeds}seed" + ("s" if options.seeds > 1 else ""))

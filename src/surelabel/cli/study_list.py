@@ -1,4 +1,4 @@
-"""What `surelabel study --list` says: every study, where the paper has it, and how long the rest of it will take."""
+"""The text of `surelabel study --list`."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,14 +11,14 @@ from surelabel.training.display import duration
 def listing(
     scale: str, studies: Sequence[tuple[Study, list[Cell]]], seeds: int | None, records: Mapping[str, Record]
 ) -> str:
-    """Each study, with the cells that are asked for of it: what, where in the paper, how many runs, how long.
+    """Describe each study with its chosen cells: its place in the paper, number of runs, time left.
 
     Runs that studies share are counted in each.
     """
     clock = Clock(records.values())
     lines = [
-        f"At {scale} scale; times of what is to do are estimates, by what finished runs took, one after another. "
-        "Runs that studies share run once.\n"
+        f"At {scale} scale. Times are estimates for the missing runs, one after another, from finished runs. "
+        "Runs that studies share are trained once.\n"
     ]
     for study, cells in studies:
         jobs = jobs_of(cells, seeds)

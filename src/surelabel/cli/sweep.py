@@ -1,4 +1,4 @@
-"""`surelabel sweep`: tune the settings of a run with Optuna, on labels that are held back from training."""
+"""`surelabel sweep`: tune the settings of a run with Optuna on held-out labels."""
 
 import argparse
 import itertools
@@ -14,17 +14,16 @@ from surelabel.cli.sweep_space import Space, check_used, read_space
 from surelabel.config.run import RunConfig
 from surelabel.config.settings import read_yaml
 from surelabel.studies.plan import Job, key_of, settings_of
-from surelabel.studies.queue import LOST_AFTER
 from surelabel.studies.storage import open_storage
 from surelabel.utils.errors import UserError, words_of
 
 if TYPE_CHECKING:
     import optuna
 
-DESCRIPTION = """Tune settings: try values from the --space of each, learn from what was tried which to try next, and
-stop early what falls behind. Options that are not listed here are those of `surelabel fit`. The objective is computed
-on a part of the labelled samples that is held back from training (--holdout, 20% unless given), never on
-the test set unless you set --holdout none."""
+DESCRIPTION = """Tune settings: try values from the --space of each, choose the next ones by the
+results so far, and stop bad trials early. Options that are not listed here are those of `surelabel
+fit`. The objective is computed on held-out labelled samples (--holdout, default 20%), and on the
+test set only with --holdout none."""
 OBJECTIVES: dict[str, Literal["maximize", "minimize"]] = {"accuracy": "maximize", "ece": "minimize"}
 HOLDOUT = "20%"
 
@@ -40,11 +39,11 @@ def main(arguments: list[str]) -> int:
         raise UserError(f"--space {min(twice)} is given twice")
     given = split(rest)
     if refused := set(given) & {*keys, "resume", "out", "minutes", "cv"}:
-        raise UserError(f"--{min(refused)} has no place beside --space and --folder: leave it out")
+        raise UserError(f"--{min(refused)} cannot be combined with --space and --folder: leave it out")
     if "config" not in given or not read_yaml(given["config"]).get("holdout"):
         given = {"holdout": HOLDOUT} | given
     if given.get("holdout") == "none":
-        given["holdout"] = "null"  # as YAML says it, over that of a file
+        given["holdout"] = "null"  # in YAML, to override a config file
     asked = read_options([f"--{key}={value}" for key, value in given.items()])
     if asked is None:
         return 0
@@ -54,43 +53,47 @@ def main(arguments: list[str]) -> int:
     try:
         sweep(asked.run, spaces, options)
     except Stopped as stopped:
-        print("Stopped. The same command goes on with the next trial")
+        print("Stopped. The same command continues with the next trial")
         return stopped.exit_code
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="surelabel sweep", description=DESCRIPTION, allow_abbrev=False)
-    parser.add_argument("--trials", type=positive, default=20, metavar="N", help="how many in all (default: 20)")
     parser.add_argument(
-        "--objective", choices=OBJECTIVES, default="accuracy", help="what to better (default: accuracy)"
+        "--trials", type=positive, default=20, metavar="N", help="number of trials in all (default: 20)"
+    )
+    parser.add_argument(
+        "--objective", choices=OBJECTIVES, default="accuracy", help="metric to optimise (default: accuracy)"
     )
     parser.add_argument(
         "--space",
         action="append",
         default=[],
         metavar="KEY=VALUES",
-        help="LOW:HIGH, log:LOW:HIGH or A,B,C for a setting of `surelabel fit`; several times",
+        help="LOW:HIGH, log:LOW:HIGH or A,B,C for a setting of `surelabel fit`; repeatable",
     )
-    parser.add_argument("--name", default="sweep", help="of the sweep in its storage (default: sweep)")
+    parser.add_argument("--name", default="sweep", help="name of the sweep in its storage (default: sweep)")
     parser.add_argument("--folder", default="runs/sweep", metavar="DIR", help="for the runs (default: runs/sweep)")
     parser.add_argument("--storage", metavar="URL", help="sqlite:///FILE (default: in DIR) or postgresql://..., shared")
-    parser.add_argument("--sampler", choices=("tpe", "random"), default="tpe", help="what to try next (default: tpe)")
+    parser.add_argument(
+        "--sampler", choices=("tpe", "random"), default="tpe", help="chooses the next values (default: tpe)"
+    )
     parser.add_argument(
         "--pruner",
         choices=("median", "hyperband", "none"),
         default="median",
-        help="what falls behind and is stopped (default: median)",
+        help="stops bad trials early (default: median)",
     )
     return parser  # fmt: skip
 
 
 def sweep(run: RunConfig, spaces: list[Space], options: argparse.Namespace) -> "optuna.Study":
-    """Try until there are as many trials as asked for, those of other workers and of earlier calls included."""
+    """Run trials until there are --trials, with those of other workers and earlier calls."""
     _check_has_test(run)
     folder = Path(options.folder)
     url = options.storage or f"sqlite:///{(folder / 'sweep.sqlite3').resolve()}"
-    storage = open_storage(url, LOST_AFTER // 6, LOST_AFTER)
+    storage = open_storage(url)
     import optuna
 
     study = optuna.create_study(
@@ -107,7 +110,7 @@ def sweep(run: RunConfig, spaces: list[Space], options: argparse.Namespace) -> "
     if _tried(study) < options.trials:
         study.optimize(
             lambda trial: _objective(trial, run, spaces, options, folder),
-            callbacks=[_told, stop_when_done],
+            callbacks=[_print_trial, stop_when_done],
             catch=(UserError,),
         )
     _conclude(study, options.objective, run)
@@ -115,7 +118,7 @@ def sweep(run: RunConfig, spaces: list[Space], options: argparse.Namespace) -> "
 
 
 def _tried(study: "optuna.Study") -> int:
-    """How many trials came to an end of their own; one that was interrupted did not."""
+    """The number of trials that were not interrupted."""
     return sum(
         trial.state.name in ("COMPLETE", "PRUNED") or "error" in trial.user_attrs
         for trial in study.get_trials(deepcopy=False)
@@ -123,32 +126,32 @@ def _tried(study: "optuna.Study") -> int:
 
 
 def _check_same(study: "optuna.Study", run: RunConfig, spaces: list[Space], options: argparse.Namespace) -> None:
-    """A sweep goes on only with what it began with: results of other runs would mislead it."""
+    """Raise if the sweep was started with other settings: results would not be comparable."""
     asked = {
         "run": key_of(settings_of(Job(run))) + f" {run.seed}",
         "spaces": [repr(space) for space in spaces],
         "objective": options.objective,
     }
     if study.user_attrs.get("asked", asked) != asked:
-        raise UserError(f"the sweep {options.name!r} was begun with other settings: choose another --name")
+        raise UserError(f"the sweep {options.name!r} was started with other settings: choose another --name")
     study.set_user_attr("asked", asked)
 
 
 def _check_has_test(run: RunConfig) -> None:
-    """Without a test set there is nothing to tune by but labels that are held back."""
+    """Raise if the test set is needed and missing."""
     if run.holdout is None:
         from surelabel.training import build_data
 
         data, _ = build_data.load_data(run)
         if data.test is None:
-            raise UserError(f"{run.data} has no test set to tune on: leave --holdout none out")
+            raise UserError(f"{run.data} has no test set to tune on: remove --holdout none")
 
 
 def where(run: RunConfig) -> str:
-    """On what the objective is computed, in words."""
+    """On which data the objective is computed, as text."""
     if run.holdout:
-        return f"on {run.holdout} of the labelled samples, held back from training; not on the test set"
-    return "on the TEST SET: what is chosen so is not tested by it any more (--holdout 20% avoids this)"
+        return f"on {run.holdout} of the labelled samples, held out from training; not on the test set"
+    return "on the TEST SET, which is then no test of the chosen settings (--holdout 20% avoids this)"
 
 
 def _objective(
@@ -166,7 +169,7 @@ def _objective(
     def watch(row: Mapping[str, Any]) -> None:
         trial.report(row[options.objective], row["step"])
         if trial.should_prune():
-            raise optuna.TrialPruned(f"fell behind at step {row['step']}")
+            raise optuna.TrialPruned(f"pruned at step {row['step']}")
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f"{path.name}.log").open("w", encoding="utf-8") as log:
@@ -174,7 +177,7 @@ def _objective(
             made = replace(parsed(run, values), out=str(path))
             fit(made, console=Console(file=log, width=120), watch=watch)
             found = float(results.record_of(path)["final"][options.objective])
-        except (UserError, RuntimeError, MemoryError) as error:  # no memory on a GPU is a RuntimeError
+        except (UserError, RuntimeError, MemoryError) as error:  # RuntimeError: GPU out of memory
             traceback.print_exc(file=log)
             trial.set_user_attr("error", words_of(error))
             raise UserError(words_of(error)) from error
@@ -183,13 +186,13 @@ def _objective(
 
 
 def _free(folder: Path, name: str) -> Path:
-    """A folder of this name, numbered where an earlier sweep, in another storage, has left one or its log."""
+    """A new folder of this name, numbered if an earlier sweep has left one or its log."""
     names = itertools.chain([name], (f"{name}-again{number}" for number in itertools.count(1)))
     paths = (folder / one for one in names)
     return next(path for path in paths if not path.exists() and not path.with_name(f"{path.name}.log").exists())
 
 
-def _told(study: "optuna.Study", trial: "optuna.trial.FrozenTrial") -> None:
+def _print_trial(study: "optuna.Study", trial: "optuna.trial.FrozenTrial") -> None:
     value = "" if trial.value is None else f" {trial.value:.4f}"
     error = f"  ({trial.user_attrs['error']})" if "error" in trial.user_attrs else ""
     print(f"trial {trial.number}: {trial.state.name.lower()}{value}  {_in_words(trial.params)}{error}", flush=True)
@@ -206,14 +209,14 @@ def _conclude(study: "optuna.Study", objective: str, run: RunConfig) -> None:
 
     done = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
     if not done:
-        raise UserError("no trial came to its end: read the .log files of the runs, or widen the --space")
+        raise UserError("no trial was completed: read the .log files of the runs, or widen the --space")
     best = study.best_trial
     print(f"Best of {len(done)} complete trials: {objective} {best.value:.4f} {where(run)}")
     print(f"Its settings: {_in_words(best.params)}\nIts run is in {best.user_attrs['folder']}")
 
 
 def _sampler(name: str) -> "optuna.samplers.BaseSampler":
-    """Unseeded: workers that start together, or a second call, must not draw the same values."""
+    """Unseeded: workers that start together, and later calls, must not draw the same values."""
     import optuna
 
     return optuna.samplers.TPESampler() if name == "tpe" else optuna.samplers.RandomSampler()

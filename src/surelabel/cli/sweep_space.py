@@ -1,4 +1,4 @@
-"""The values that a sweep may try of a setting, as `--space` gives them."""
+"""The search space of a setting, as given by `--space`."""
 
 import re
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import optuna
 
 
-# What `surelabel fit` chooses other settings by.
+# Settings that others depend on.
 OF_THE_RECIPE = ("method", "data", "labels", "fidelity")
 
 
 @dataclass(frozen=True)
 class Space:
-    """The values that a setting may take: named ones, or all from `low` to `high`, evenly or by their logarithm."""
+    """The values of a setting: `choices`, or a range, uniform or log-uniform."""
 
     key: str
     low: float = 0.0
@@ -31,26 +31,24 @@ class Space:
 
     @property
     def ends(self) -> tuple[str, ...]:
-        """Its named values, or its least and its greatest."""
-        return self.choices or tuple(str(int(end) if _absolute(self.key) else end) for end in (self.low, self.high))
+        """The choices, or both ends of the range, as text."""
+        return self.choices or tuple(str(int(end) if _is_integer(self.key) else end) for end in (self.low, self.high))
 
     def suggest(self, trial: "optuna.Trial") -> Any:
         if self.choices:
             return trial.suggest_categorical(self.key, self.choices)
-        if _absolute(self.key):
+        if _is_integer(self.key):
             return trial.suggest_int(self.key, int(self.low), int(self.high), log=self.log)
         return trial.suggest_float(self.key, self.low, self.high, log=self.log)
 
 
 def read_space(text: str) -> Space:
-    """'optimizer.lr=log:0.003:0.3', 'selection.threshold=0.7:0.99' or 'network.norm=batch,group'."""
+    """Parse 'optimizer.lr=log:0.003:0.3', 'selection.quantile=0.5:0.9' or 'network.norm=a,b'."""
     key, equals, values = text.partition("=")
     key = key.replace("-", "_")
     check_key(key)
     if key in OF_THE_RECIPE:
-        raise UserError(
-            f"--space {key}: other settings follow from it, so each value of it needs a sweep of its own, by --{key}"
-        )
+        raise UserError(f"--space {key}: other settings depend on it, so run one sweep per value, with --{key}")
     number = r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?"
     bounds = re.fullmatch(rf"(log:)?({number}):({number})", values)
     try:
@@ -59,9 +57,9 @@ def read_space(text: str) -> Space:
             if low >= high or (bounds[1] and low <= 0):
                 raise UserError(f"--space {text}: LOW must be below HIGH, and above zero with log")
             if not {int, float} & set(_kinds(key)):
-                raise UserError(f"--space {text}: {key} is no number; name its values as A,B,C")
-            if _absolute(key) and not (low.is_integer() and high.is_integer()):
-                raise UserError(f"--space {text}: {key} is a whole number, and so must LOW and HIGH be")
+                raise UserError(f"--space {text}: {key} is not a number; list its values as A,B,C")
+            if _is_integer(key) and not (low.is_integer() and high.is_integer()):
+                raise UserError(f"--space {text}: {key} is an integer, so LOW and HIGH must be too")
             return Space(key, low, high, bool(bounds[1]))
     except ValueError:
         pass
@@ -75,18 +73,18 @@ def _kinds(key: str) -> tuple[Any, ...]:
     return get_args(hint) or (hint,)
 
 
-def _absolute(key: str) -> bool:
+def _is_integer(key: str) -> bool:
     return int in _kinds(key) and float not in _kinds(key)
 
 
 def check_used(run: RunConfig, spaces: Sequence[Space]) -> None:
-    """A setting that the run never reads, whatever is tried of the others, must not look as if it were tuned."""
+    """Raise if the run never reads a setting, whatever values the others have."""
     idle = {space.key for space in spaces} & ignored_settings(run)
     for space in spaces if idle else ():
-        for value in () if space.key in idle else space.ends:  # what is not read decides nothing
+        for value in () if space.key in idle else space.ends:  # an unread setting decides nothing
             try:
                 idle &= ignored_settings(parsed(run, {space.key: value}))
-            except UserError:  # no run by itself, but maybe one beside what else is tried: better tuned than refused
+            except UserError:  # invalid alone, but maybe valid with other values: allow it
                 return
     if idle:
         raise UserError(

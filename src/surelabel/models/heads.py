@@ -1,4 +1,4 @@
-"""The last layer of a network: features -> logits, and features -> prediction."""
+"""The last layer of a network: features -> logits, or features -> prediction."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ from surelabel.models.prediction import Prediction
 
 Sampling = Literal["logits", "weights"]
 
-# Sampled probabilities held at a time: 16 MiB in float32.
+# Sampled probabilities in memory at a time: 16 MiB in float32.
 CHUNK = 2**22
 
 
 @dataclass(frozen=True)
 class Bayesian:
-    """The settings of a Bayesian head.
+    """Settings of a Bayesian head.
 
-    `samples` is the paper's M. `sampling` draws M logit vectors from the Gaussian that the layer induces, or M weight
-    matrices as the paper does; `prior` is the deviation of the weights' Gaussian prior.
+    `samples` is the paper's M. `sampling` draws M logit vectors from the Gaussian that the layer
+    induces, or M weight matrices as in the paper. `prior_std` is the std of the Gaussian prior.
     """
 
     samples: int = Head.samples
@@ -37,33 +37,33 @@ class Bayesian:
 
 
 class LinearHead(nn.Linear):
-    """A point estimate of the last layer."""
+    """A linear last layer: a point estimate, without uncertainty."""
 
     def __init__(self, features: int, classes: int) -> None:
         super().__init__(features, classes)
         nn.init.xavier_normal_(self.weight)
         nn.init.zeros_(self.bias)
 
-    def noise(self, draws: np.random.Generator) -> None:
-        """A point head draws nothing."""
+    def noise(self, rng: np.random.Generator) -> None:
+        """Nothing: a point estimate draws no weights."""
 
     def forward(self, features: Tensor, noise: None = None) -> Tensor:
         """Features [N, D] -> logits [N, K]."""
         return super().forward(features)
 
     @torch.no_grad()
-    def predict(self, features: Tensor, draws: np.random.Generator, first: int = 0) -> Prediction:
-        """Class probabilities [N, K] of features [N, D]."""
-        # In the weights' own precision, under mixed precision too: a threshold of 0.95 needs more than three digits.
+    def predict(self, features: Tensor, rng: np.random.Generator, first: int = 0) -> Prediction:
+        """Features [N, D] -> class probabilities [N, K]."""
+        # Not in mixed precision: a threshold of 0.95 needs more than three digits.
         with torch.autocast(features.device.type, enabled=False):
             return Prediction(self(features.to(self.weight.dtype)).softmax(dim=-1))
 
     def kl(self) -> None:
-        """A point head has no distribution to compare with a prior."""
+        """Nothing: a point estimate has no distribution to compare with a prior."""
 
 
 class BayesianHead(GaussianLinear):
-    """A Gaussian classifier, whose prediction is the mean of many."""
+    """A Gaussian last layer that predicts by the mean of M sampled predictions."""
 
     def __init__(self, features: int, classes: int, settings: Bayesian) -> None:
         super().__init__(features, classes, settings.prior_std)
@@ -71,72 +71,71 @@ class BayesianHead(GaussianLinear):
 
     @torch.no_grad()
     def predict(
-        self, features: Tensor, draws: np.random.Generator, first: int = 0, temperature: float = 1.0
+        self, features: Tensor, rng: np.random.Generator, first: int = 0, temperature: float = 1.0
     ) -> Prediction:
-        """Mean and deviation (1/M) [N, K] of M sampled softmax outputs, each at this temperature. features [N, D].
+        """Mean and std (1/M) [N, K] of M softmax outputs at this temperature. features [N, D].
 
-        The features are those of sample number `first` and on in the batch that the draws are for.
+        `first` is the position of the first row in the global batch.
         """
         moments = [
-            _mean_and_deviation((logits / temperature).softmax(dim=-1) for logits in parts)
-            for parts in self._sampled_logits(features, draws, first)
+            _mean_and_std((logits / temperature).softmax(dim=-1) for logits in parts)
+            for parts in self._sampled_logits(features, rng, first)
         ]
-        means, deviations = (torch.cat(rows) for rows in zip(*moments, strict=True))
-        return Prediction(means, deviations)
+        means, stds = (torch.cat(rows) for rows in zip(*moments, strict=True))
+        return Prediction(means, stds)
 
     @torch.no_grad()
-    def log_expectations(self, features: Tensor, draws: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """E_q[log p(k | x; θ)] and log E_q[p(k | x; θ)], which is never smaller, by the same M samples; each [N, K]."""
+    def log_expectations(self, features: Tensor, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """E_q[log p(k | x; θ)] and the larger log E_q[p(k | x; θ)], by M samples; [N, K]."""
         inside, outside = [], []
-        for parts in self._sampled_logits(features, draws):
+        for parts in self._sampled_logits(features, rng):
             total, summed = torch.zeros((), device=features.device), torch.tensor(-inf, device=features.device)
             for logs in (logits.log_softmax(-1) for logits in parts):
                 total = total + logs.sum(dim=1)
-                summed = torch.logaddexp(summed, logs.logsumexp(dim=1))  # probabilities themselves could become zero
+                summed = torch.logaddexp(summed, logs.logsumexp(dim=1))  # not to underflow
             inside.append(total / self.settings.samples)
             outside.append(summed - log(self.settings.samples))
         return torch.cat(inside), torch.cat(outside)
 
-    def _sampled_logits(
-        self, features: Tensor, draws: np.random.Generator, first: int = 0
-    ) -> Iterator[Iterator[Tensor]]:
-        """Logits of features [N, D]: some rows at a time, and of these some of the M draws [n, m, K] at a time."""
+    def _sampled_logits(self, features: Tensor, rng: np.random.Generator, first: int = 0) -> Iterator[Iterator[Tensor]]:
+        """Logits [n, m, K] of features [N, D], in chunks of rows and, within these, of draws."""
         by = {"logits": self._logits_from_their_gaussian, "weights": self._logits_from_weights}
-        # In the parameters' own precision, under mixed precision too: deviations are small differences.
+        # Not in mixed precision: the std comes from small differences.
         with torch.autocast(features.device.type, enabled=False):
-            yield from by[self.settings.sampling](features.to(self.weight_mean.dtype), draws, first)
+            yield from by[self.settings.sampling](features.to(self.weight_mean.dtype), rng, first)
 
     def _logits_from_their_gaussian(
-        self, features: Tensor, draws: np.random.Generator, first: int
+        self, features: Tensor, rng: np.random.Generator, first: int
     ) -> Iterator[Iterator[Tensor]]:
-        """Draw logits themselves: their mean is µᵀv + b, their variance σ²ᵀv² + σ_b².
+        """Draw the logits, with mean µᵀv + b and variance σ²ᵀv² + σ_b².
 
-        One sample's logits are independent Gaussians, so each prediction has exactly the distribution that drawing
-        weights gives it, for two matrix products instead of M. Row n of the noise belongs to sample n.
+        A sample's logits are independent Gaussians, so its prediction has exactly the distribution
+        that drawn weights give, for two matrix products instead of M. Row n of the noise is for
+        sample n.
         """
-        mean, deviation = self.moments(features)
+        mean, std = self.moments(features)
         samples, classes = self.settings.samples, mean.shape[1]
         size = max(1, CHUNK // (samples * classes))
-        for passed in range(0, first, size):  # normal numbers cannot be skipped, only drawn
-            draws.standard_normal((min(size, first - passed), samples, classes), dtype=np.float32)
-        for centre, spread in zip(torch.split(mean, size), torch.split(deviation, size), strict=True):
-            noise = self.normals(draws, len(centre), samples, classes)
+        for passed in range(0, first, size):  # normal draws cannot be skipped
+            rng.standard_normal((min(size, first - passed), samples, classes), dtype=np.float32)
+        for centre, spread in zip(torch.split(mean, size), torch.split(std, size), strict=True):
+            noise = self.normals(rng, len(centre), samples, classes)
             yield iter([centre[:, None] + spread[:, None] * noise])
 
     def _logits_from_weights(
-        self, features: Tensor, draws: np.random.Generator, first: int
+        self, features: Tensor, rng: np.random.Generator, first: int
     ) -> Iterator[Iterator[Tensor]]:
-        """Draw weights, as many times as there are samples; all rows share a draw."""
+        """Draw the weights M times; all rows share each draw."""
         samples = self.settings.samples
         size = max(1, CHUNK // max(1, len(features) * len(self.bias_mean)))
         counts = [min(size, samples - done) for done in range(0, samples, size)]
-        yield (torch.stack([self(features, self.noise(draws)) for _ in range(count)], dim=1) for count in counts)
+        yield (torch.stack([self(features, self.noise(rng)) for _ in range(count)], dim=1) for count in counts)
 
 
-def _mean_and_deviation(parts: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
-    """Mean and deviation (1/M) [N, K] over all the samples of parts [N, m, K], one part held at a time.
+def _mean_and_std(parts: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
+    """Mean and std (1/M) [N, K] over the samples of parts [N, m, K], one part in memory at a time.
 
-    Each part is centred on its own mean: E[x²] − E[x]² would cancel in float32, as deviations are small differences.
+    Each part is centred on its own mean: E[x²] − E[x]² would cancel in float32.
     """
     count, mean, variance = 0, torch.zeros(()), torch.zeros(())
     for part in parts:

@@ -1,4 +1,4 @@
-"""The whole network: raw samples -> normalised -> features -> what its head makes of them."""
+"""The whole network: normalisation, backbone, head."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,8 +18,8 @@ Head = LinearHead | BayesianHead | PawsHead
 
 
 class Output(NamedTuple):
-    """All that carries gradients: features [N, D], the head's outputs (logits [N, K], or PAWS's representations), and
-    the KL of each weight and bias of a Bayesian layer.
+    """What carries gradients: features [N, D]; the head's outputs, logits [N, K] or PAWS's
+    representations; the KL of each weight and bias of a Bayesian layer.
     """
 
     features: Tensor
@@ -28,10 +28,10 @@ class Output(NamedTuple):
 
 
 class Network(nn.Module):
-    """A backbone (samples -> features) and a head, fed with samples as they are stored.
+    """A backbone (samples -> features) and a head, for samples as they are stored.
 
-    Normalisation happens inside, so that weights and the scale they were trained on never part. `forward` is the only
-    path that carries gradients: calling the parts would bypass a distributed wrapper around the whole.
+    It normalises its input itself, so the statistics are saved with the weights. `forward` is the
+    only path that carries gradients: calling the parts would bypass a distributed wrapper.
     """
 
     offset: Tensor
@@ -46,7 +46,7 @@ class Network(nn.Module):
         self.register_buffer("scale", torch.tensor(task.scale).view(each))
 
     def features(self, images: Tensor) -> Tensor:
-        """Images [N, C, H, W], or samples of another shape -> features [N, D]."""
+        """Images [N, C, H, W], or other samples [N, ...] -> features [N, D]."""
         normalised = (images.to(self.scale.dtype) - self.offset) / self.scale
         if images.ndim == 4:
             normalised = normalised.contiguous(memory_format=torch.channels_last)
@@ -54,10 +54,10 @@ class Network(nn.Module):
         return features.to(normalised.dtype)  # out of mixed precision
 
     def forward(self, images: Tensor | Sequence[Tensor], noise: Tensor | None = None) -> Output:
-        """Images [N, C, H, W], or several batches of different sizes; `noise` is what `head.noise` drew.
+        """Images [N, C, H, W], or batches of several sizes, with the noise of `head.noise`.
 
-        Batches after the first are small views: they are normalised by their own statistics and do not move the running
-        ones, by which whole images will be evaluated.
+        Batches after the first are small crops: BatchNorm normalises each by its own statistics,
+        and keeps them out of the running ones, which are for whole images.
         """
         first, *others = [images] if isinstance(images, Tensor) else images
         features, outputs = self._pass(first, noise)
@@ -72,16 +72,16 @@ class Network(nn.Module):
         return features, self.head(features, noise).to(features.dtype)
 
     @torch.no_grad()
-    def predict(self, images: Tensor, draws: np.random.Generator, first: int = 0) -> Prediction:
-        """Class probabilities of images [N, C, H, W], without gradients; a Bayesian head samples by `draws`.
+    def predict(self, images: Tensor, rng: np.random.Generator, first: int = 0) -> Prediction:
+        """Class probabilities of images [N, C, H, W]; a Bayesian head samples with `rng`.
 
-        `first` is the number of the first image in the batch that the draws are for.
+        `first` is the position of the first image in the global batch.
         """
-        return self.head.predict(self.features(images), draws, first)
+        return self.head.predict(self.features(images), rng, first)
 
 
 def running_statistics(network: nn.Module) -> list[Tensor]:
-    """BatchNorm's running means and variances, as far as each process has its own: SyncBatchNorm has those of all."""
+    """BatchNorm's running means and variances that differ by rank; SyncBatchNorm's do not."""
     kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
     norms = [module for module in network.modules() if isinstance(module, kinds)]
     held = [statistic for norm in norms for statistic in (norm.running_mean, norm.running_var)]
@@ -90,10 +90,10 @@ def running_statistics(network: nn.Module) -> list[Tensor]:
 
 @contextmanager
 def normalised_by(how: WeakNorm, network: nn.Module) -> Iterator[None]:
-    """Within this block, what BatchNorm in a network in training normalises by.
+    """Set which statistics BatchNorm uses in a network in training.
 
-    "batch": the batch's own statistics, which move the running ones, as ever. "batch-kept": the same, but the running
-    ones stay. "running": the running ones, which stay, as in evaluation.
+    "batch": those of the batch, and update the running ones, as usual. "batch-kept": those of the
+    batch, without the update. "running": the running ones, as in evaluation.
     """
     norms = [module for module in network.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
     before = [(norm.training, norm.momentum) for norm in norms]

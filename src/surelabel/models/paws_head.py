@@ -1,4 +1,4 @@
-"""PAWS's head: features -> representations, and predictions by the neighbours that these have among the labels."""
+"""PAWS's head: features -> representations, and nearest-neighbour predictions from these."""
 
 from collections.abc import Callable
 from math import sqrt
@@ -13,16 +13,18 @@ from surelabel.models.gaussian_linear import GaussianLinear
 from surelabel.models.heads import Bayesian
 from surelabel.models.prediction import Prediction
 
-BOTTLENECK = 4  # a prediction head is that much narrower in the middle
+BOTTLENECK = 4  # how much narrower the prediction head is in the middle
 
 
 class PawsHead(nn.Module):
-    """Three layers, BatchNorm and ReLU between them; with `bayesian`, the last is Gaussian.
+    """Three layers with BatchNorm and ReLU between them; with `bayesian`, the last is Gaussian.
 
-    The mean of M draws of a linear layer's weights is again a draw, of weights with 1/√M of the deviation: so that is
-    what `noise` gives, and averaging M representations costs one product. `support` holds the representations of all
-    labelled images, of which `predict` finds the neighbours; `remember` brings it up to date. It is saved with the
-    weights, but is no buffer, which an averaged network would average.
+    The mean of M draws of a linear layer's weights is one draw with 1/√M of their std. `noise`
+    draws that, so averaging M representations costs one product.
+
+    `support` holds the representations of all labelled images, among which `predict` finds the
+    neighbours; `update_support` refreshes it. It is saved with the weights, but is not a buffer:
+    an averaged network would average it.
     """
 
     def __init__(
@@ -45,14 +47,14 @@ class PawsHead(nn.Module):
         self.support = torch.zeros(0, width)
         self.support_classes = torch.zeros(0, dtype=torch.int64)
 
-    def noise(self, draws: np.random.Generator) -> Tensor | None:
-        """What one averaged draw of the last layer needs."""
-        return self.last.noise(draws) / sqrt(self.samples) if isinstance(self.last, GaussianLinear) else None
+    def noise(self, rng: np.random.Generator) -> Tensor | None:
+        """Noise for the mean of M draws of the last layer."""
+        return self.last.noise(rng) / sqrt(self.samples) if isinstance(self.last, GaussianLinear) else None
 
     def forward(self, features: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Features [N, D] -> representations [N, 1, d], and behind a prediction head what it makes of them [N, 2, d].
+        """Features [N, D] -> representations [N, 1, d], or with a prediction head [N, 2, d].
 
-        Without noise, a Gaussian layer gives the mean of infinitely many draws.
+        Without noise, a Gaussian layer uses its mean weights.
         """
         hidden = self.hidden(features)
         if isinstance(self.last, GaussianLinear):
@@ -62,17 +64,17 @@ class PawsHead(nn.Module):
         return z[:, None] if self.prediction_head is None else torch.stack([z, self.prediction_head(z)], dim=1)
 
     def update_support(self, support: Tensor, classes: Tensor) -> None:
-        """The representations [L, d] of the labelled images and their classes [L]."""
+        """Store the representations [L, d] of the labelled images and their classes [L]."""
         self.support = F.normalize(support, dim=-1)
         self.support_classes = classes
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Another device or precision, for the support too: torch knows of parameters and buffers alone."""
+        """Move or convert the support too: torch does so for parameters and buffers only."""
         self.support, self.support_classes = fn(self.support), fn(self.support_classes)
         return super()._apply(fn, recurse)  # type: ignore[no-untyped-call, no-any-return]
 
     def get_extra_state(self) -> Tensor:
-        """The support [L, d + 1], the class in the last column: a whole number, which float32 holds exactly."""
+        """The support with the classes, which float32 holds exactly, as last column [L, d + 1]."""
         return torch.cat([self.support, self.support_classes[:, None].to(self.support)], dim=1)
 
     def set_extra_state(self, state: Tensor) -> None:
@@ -80,8 +82,8 @@ class PawsHead(nn.Module):
         self.support, self.support_classes = state[:, :-1].to(device), state[:, -1].to(device, torch.int64)
 
     @torch.no_grad()
-    def predict(self, features: Tensor, draws: np.random.Generator, first: int = 0) -> Prediction:
-        """Class probabilities [N, K] of features [N, D] by their neighbours among all labelled images."""
+    def predict(self, features: Tensor, rng: np.random.Generator, first: int = 0) -> Prediction:
+        """Features [N, D] -> class probabilities [N, K] by their neighbours in the support."""
         with torch.autocast(features.device.type, enabled=False):
             z = F.normalize(self(features.to(next(self.parameters()).dtype))[:, -1], dim=-1)
             votes = (z @ self.support.T / self.temperature).softmax(-1)

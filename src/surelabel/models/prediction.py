@@ -7,7 +7,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Prediction:
-    """Class probabilities [N, K] and, from a Bayesian head, their deviation [N, K]; None from any other, not zero."""
+    """Class probabilities [N, K], and their std [N, K] if the head is Bayesian, else None."""
 
     probs: Tensor
     std: Tensor | None = None

@@ -1,1 +1,1 @@
-"""Studies: the paper's tables and figures, each a list of runs that any number of workers share."""
+"""Studies: the paper's tables and figures, each a list of runs for any number of workers."""

@@ -1,4 +1,4 @@
-"""The studies that change one setting at a time: Tables 7 to 10, Figures 1 and 6, and two that the paper has not."""
+"""Studies of single settings: Tables 7 to 10, Figures 1 and 6, and two not in the paper."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,7 +12,7 @@ THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 QUANTILES = (0.95, 0.7, 0.5, 0.3)
 LONGER, STRONG = "3 × the steps", "labels in strong views"
 SOFT, SOFT_ALL, AT_ONCE = "UDA, t = 0.9", "UDA, t = 0.9, all accepted", "BAM-UDA, Q at once"
-# From UDA to BAM-UDA, whose Q rises from 0.1 at first.
+# From UDA to BAM-UDA, whose Q rises from 0.1.
 PARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "UDA": ("uda", {}),
     SOFT: ("uda", {"target.temperature": 0.9}),
@@ -21,11 +21,11 @@ PARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "BAM-UDA": ("bam-uda", {}),
 }
 PART_PAIRS = ((SOFT_ALL, AT_ONCE), (AT_ONCE, "BAM-UDA"), (SOFT_ALL, "BAM-UDA"), ("UDA", "BAM-UDA"))
-PAWS_EPOCHS = 600  # of the paper's runs on CIFAR, of which its numbers of epochs are parts
+PAWS_EPOCHS = 600  # length of the paper's runs on CIFAR
 
 
 def _rows(method: str, rows: Mapping[str, Mapping[str, Any]], table: str | None, place: str, scale: str) -> list[Cell]:
-    """A cell for each row of settings; on a laptop the paper's figures are those of another benchmark, and say so."""
+    """One cell per row of settings, on SMALL at laptop scale, with the paper's values."""
     known = printed.read(table) if table else {}
     here = place if scale == "paper" else SMALL
     cells = []
@@ -57,7 +57,7 @@ def _sigma(scale: str) -> list[Cell]:
 
 
 def _parts(scale: str) -> list[Cell]:
-    """From UDA to BAM-UDA: softer targets; all accepted; the Bayesian head and its deviation; Q's warm-up."""
+    """From UDA to BAM-UDA: softer targets, all accepted, the Bayesian head, Q's warm-up."""
     return [
         cell(method, place, scale, seeds_of(scale), row=row, settings=settings)
         for place in (("cifar100-400",) if scale == "paper" else (SMALL, "cifar10-250"))
@@ -76,7 +76,7 @@ def _samples(scale: str) -> list[Cell]:
 
 
 def _duration(epochs: int, place: str, scale: str) -> float:
-    """As the recipes have it: in steps, or on a laptop as a part of the run."""
+    """A duration as in the recipes: in steps, or at laptop scale as a fraction of the run."""
     fraction = epochs / PAWS_EPOCHS
     return fraction if scale == "laptop" else round(fraction * run_of("paws", place, scale).steps)
 
@@ -112,7 +112,7 @@ def _threshold_sweep(scale: str) -> list[Cell]:
 
 
 def _paws_sweep(scale: str) -> list[Cell]:
-    """The similarities' temperature τ_p by the sharpening t, and each of PAWS's other two devices left out."""
+    """The temperature τ_p by the sharpening t; without me-max; without label smoothing."""
     rows: dict[str, dict[str, Any]] = {
         f"τ = {tau:g}, t = {t:g}": {"paws.temperature": tau, "target.temperature": t}
         for tau in (0.03, 0.05, 0.07, 0.1)
@@ -123,10 +123,10 @@ def _paws_sweep(scale: str) -> list[Cell]:
 
 
 def _bam_settings(scale: str) -> list[Cell]:
-    """BAM-FixMatch with one thing changed, beside FixMatch, where it does not win; some changes of both.
+    """BAM-FixMatch with one setting changed, on benchmarks where it does not beat FixMatch.
 
-    Soft targets are not among them: with these BAM-FixMatch is BAM-UDA, step by step. The quantile comes first: it
-    decides how many wrong pseudo-labels are learnt from.
+    Soft targets are left out: they make it BAM-UDA. The quantile comes first, because it decides how
+    many wrong pseudo-labels are trained on.
     """
     cells = []
     for place in ("cifar10-250",) if scale == "paper" else (SMALL, "cifar10-2500", "cifar10-lt-100", "phc-10"):

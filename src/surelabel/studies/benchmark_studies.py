@@ -1,4 +1,4 @@
-"""The studies that compare methods on benchmarks: Tables 1 to 4 and 6."""
+"""Studies that compare methods on benchmarks: Tables 1 to 4 and 6."""
 
 from dataclasses import replace
 
@@ -15,14 +15,14 @@ TABLE_1_ROWS = (
 TABLE_1_COLUMNS = ("cifar10-250", "cifar10-2500", "cifar100-400", "cifar100-4000", "cifar100-10000")
 LAPTOP_FIRST = ("fashion-mnist-40", "cifar10-250", "phc-10", "cifar10-lt-100")
 LAPTOP_LATER = ("fashion-mnist-400", "cifar10-2500", "phc-1", "cifar10-lt-10")
-# On crystals, whose views are all of one kind: supervised again, and FixMatch and BAM-FixMatch, bit for bit.
+# With the single kind of view of crystals these equal supervised, FixMatch and BAM-FixMatch.
 ONE_VIEW_ASIDE = ("strong-views", "pseudo-label", "bam-pseudo-label")
 PAIRS = tuple((method_title(base), method_title(f"bam-{base}")) for base in ("pseudo-label", "fixmatch", "uda", "paws"))
 AVERAGES = tuple(("PAWS", method_title(f"paws+{teacher}")) for teacher in ("swa", "ema"))
 
 
 def _table_1(scale: str) -> list[Cell]:
-    """On a laptop what matters most comes first: self-training, then the others, then other numbers of labels."""
+    """At laptop scale, self-training first, then other methods, then other numbers of labels."""
     if scale == "paper":
         return [_table_1_cell(method, place, scale) for place in TABLE_1_COLUMNS for method in TABLE_1_ROWS]
     turns = [(FIRST, LAPTOP_FIRST, 5), (OTHERS, LAPTOP_FIRST, 3), (FIRST + OTHERS, LAPTOP_LATER, 3)]
@@ -41,7 +41,7 @@ def _table_1_cell(method: str, benchmark: str, scale: str) -> Cell:
     made = cell(method, benchmark, scale, seeds_of(scale), printed=known.get((method, benchmark)))
     if method != "bam-paws":
         return made
-    # T, how long the KL's weight rises: 50 or 100 epochs, the paper says, whichever is better.
+    # The warm-up T of the KL weight: 50 or 100 epochs in the paper, whichever is better.
     half = run_of(method, benchmark, scale).head.kl_warmup
     choices = [(f"T = {epochs} epochs", {"head.kl_warmup": half * (epochs // 50)}) for epochs in (50, 100)]
     both = cell(method, benchmark, scale, choices=choices).choices
@@ -71,7 +71,7 @@ def _long_tail(scale: str) -> list[Cell]:
 
 
 def _phc(scale: str) -> list[Cell]:
-    """The learning rate is chosen for each method, as in the paper; on a laptop among rates that suit a short run."""
+    """With a learning rate per method, as in the paper; at laptop scale rates for short runs."""
     known = printed.read(printed.TABLE_4)
     rates = (0.01, 0.001) if scale == "paper" else (0.03, 0.01)
     return [

@@ -1,4 +1,4 @@
-"""Cells of a table from a method, a benchmark and the settings that are changed."""
+"""Cells of a table from a method, a benchmark and changed settings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ TITLES = {
 }
 NAMES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "fashion-mnist": "Fashion-MNIST", "phc": "PhC"}
 CLASSES = {"cifar10": 10, "cifar100": 100, "fashion-mnist": 10, "mnist": 10, "phc": 5, "imagenet": 1000}
-# At laptop scale, where there are several settings of a method to compare, they are compared on this benchmark.
+# Where settings of a method are compared at laptop scale.
 SMALL = "fashion-mnist-40"
 
 
@@ -42,9 +42,10 @@ def benchmark_title(benchmark: str) -> str:
 
 
 def run_of(method: str, benchmark: str, scale: str, settings: Mapping[str, Any] | None = None) -> RunConfig:
-    """The recipe's run with some settings changed; on a laptop with one thread, so that workers share the cores.
+    """The recipe with some settings changed; at laptop scale with one thread per worker.
 
-    Two are no methods of their own, but supervised: all-labels, and strong-views of the labelled samples.
+    "all-labels" and "strong-views" are versions of supervised: with all labels, and with strong
+    views of the labelled samples.
     """
     data, labels = BENCHMARKS[benchmark]
     own = "supervised" if method in ("all-labels", "strong-views") else method
@@ -69,7 +70,7 @@ def cell(
     choices: Sequence[tuple[str, Mapping[str, Any]]] = (("", {}),),
     finetune: Sequence[float] = (),
 ) -> Cell:
-    """A cell of this method on this benchmark; of several choices of settings, or learning rates, the best is shown."""
+    """The cell of a method on a benchmark, with `choices` of settings or `finetune` rates."""
     runs = [(name, run_of(method, benchmark, scale, {**(settings or {}), **more})) for name, more in choices]
     jobs = [(name, Job(run)) for name, run in runs]
     if finetune:
@@ -79,5 +80,5 @@ def cell(
 
 
 def seeds_of(scale: str) -> int:
-    """The paper's figures are of one seed each; on a laptop there are several."""
+    """One seed at the paper's scale, as in the paper; several at laptop scale."""
     return 3 if scale == "laptop" else 1

@@ -1,4 +1,4 @@
-"""The figures of a study, drawn from its records."""
+"""The charts of a study, drawn from its records."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ with optional_import("study", "a study"):
 
     from surelabel.report.svg import picture, styled
 
-COURSE = {
+METRICS = {
     "accuracy": "test accuracy",
     "ece": "test ECE",
     "purity": "purity of accepted",
@@ -29,7 +29,7 @@ FORMATS = ("svg", "png")
 
 
 def draw(study: Study, layout: Layout) -> Figure | None:
-    """The study's figure; None where it has none, or nothing to show yet."""
+    """The study's chart, or None if it has none or no records yet."""
     if study.shows is None or not any(cell.records for cell in layout.cells.values()):
         return None
     drawers = {"curves": _curves, "correlation": _scatter, "groups": _groups, "cost": _curves}
@@ -37,7 +37,7 @@ def draw(study: Study, layout: Layout) -> Figure | None:
 
 
 def save(figure: Figure, path: Path) -> list[Path]:
-    """As SVG and as PNG, the same bytes each time that they are drawn."""
+    """Write SVG and PNG files, with reproducible bytes; return their paths."""
     written = []
     for kind in FORMATS:
         written.append(path.with_name(f"{path.name}.{kind}"))
@@ -48,24 +48,24 @@ def save(figure: Figure, path: Path) -> list[Path]:
 
 @styled
 def _curves(layout: Layout) -> Figure:
-    """A row for each data set, a column for each figure through training: mean over seeds, and its standard error."""
-    shown = [key for key in COURSE if any(_course(cell, key) is not None for cell in layout.cells.values())]
+    """One row per data set, one column per metric over training: mean and standard error."""
+    shown = [key for key in METRICS if any(_history(cell, key) is not None for cell in layout.cells.values())]
     figure = Figure(figsize=(3.0 * len(shown) + 1.8, 2.8 * len(layout.columns)), layout="constrained")
     axes = figure.subplots(len(layout.columns), len(shown), squeeze=False)
     for line, column in zip(axes, layout.columns, strict=True):
         for place, key in zip(line, shown, strict=True):
             for number, row in enumerate(layout.rows):
-                _course_line(place, layout.cells.get((row, column)), key, row, *line_style(number))
-            place.set(xlabel="step", ylabel=COURSE[key])
+                _plot_mean(place, layout.cells.get((row, column)), key, row, *line_style(number))
+            place.set(xlabel="step", ylabel=METRICS[key])
         line[0].set_title(column, loc="left", fontsize=10)
         handles, labels = line[0].get_legend_handles_labels()
-        if handles:  # beside the last place: seven curves leave no room for it among them
+        if handles:  # beside the last axes: seven curves leave no room inside
             line[-1].legend(handles, labels, fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.02, 0.5))
     return figure
 
 
-def _course_line(place: Axes, cell: Filled | None, key: str, label: str, colour: str, dashes: str) -> None:
-    found = None if cell is None else _course(cell, key)
+def _plot_mean(place: Axes, cell: Filled | None, key: str, label: str, colour: str, dashes: str) -> None:
+    found = None if cell is None else _history(cell, key)
     if found is None:
         return
     steps, values = found
@@ -76,8 +76,8 @@ def _course_line(place: Axes, cell: Filled | None, key: str, label: str, colour:
         place.fill_between(steps, middle - error, middle + error, color=LIGHT[colour], alpha=0.15, linewidth=0)
 
 
-def _course(cell: Filled, key: str) -> tuple[Any, Any] | None:
-    """Steps [n] and the figure [seeds, n], masked where a run does not have it; None where no run has it."""
+def _history(cell: Filled, key: str) -> tuple[Any, Any] | None:
+    """Steps [n] and the metric [seeds, n], masked where missing; None if no run has it."""
     histories = [record["history"] for record in cell.records.values()]
     known = np.array([[row[key] for row in rows] for rows in histories], dtype=np.float64)
     values = np.ma.masked_invalid(known)
@@ -86,7 +86,7 @@ def _course(cell: Filled, key: str) -> tuple[Any, Any] | None:
 
 @styled
 def _scatter(layout: Layout) -> Figure:
-    """Accuracy against ECE, a point for each setting, the mean of the seeds that all have, and its seeds faintly."""
+    """Accuracy against ECE: one point per setting (mean over shared seeds), its seeds faintly."""
     figure = Figure(figsize=(4.6 * len(layout.columns), 3.6), layout="constrained")
     for place, column in zip(figure.subplots(1, len(layout.columns), squeeze=False)[0], layout.columns, strict=True):
         seeds = layout.shared_seeds(column)
@@ -94,7 +94,7 @@ def _scatter(layout: Layout) -> Figure:
             cell = layout.cells.get((row, column))
             if cell is None or not cell.records:
                 continue
-            ece, accuracy = (np.array(cell.figures("final", key), dtype=np.float64) for key in ("ece", "accuracy"))
+            ece, accuracy = (np.array(cell.metrics("final", key), dtype=np.float64) for key in ("ece", "accuracy"))
             place.scatter(ece, 100 * accuracy, s=8, color=LIGHT["s1"], alpha=0.25, linewidths=0)
             if seeds:
                 at = cell.mean("ece"), 100 * cell.mean("accuracy")
@@ -106,7 +106,7 @@ def _scatter(layout: Layout) -> Figure:
 
 @styled
 def _groups(layout: Layout) -> Figure:
-    """Bars of the accuracy on frequent, middling and rare classes."""
+    """Bars of the accuracy on frequent, medium and rare classes."""
     figure = Figure(figsize=(4.2 * len(layout.columns), 3.2), layout="constrained")
     for place, column in zip(figure.subplots(1, len(layout.columns), squeeze=False)[0], layout.columns, strict=True):
         cells = [(row, layout.cells[row, column]) for row in layout.rows if layout.cells[row, column].records]
@@ -120,7 +120,7 @@ def _groups(layout: Layout) -> Figure:
                 values.mean(0),
                 0.8 / len(cells),
                 yerr=error,
-                ecolor=LIGHT["ink"],  # black would not show on a dark page
+                ecolor=LIGHT["ink"],  # black would be invisible on a dark page
                 color=LIGHT[line_style(number)[0]],
                 label=row,
                 capsize=3,
@@ -133,14 +133,14 @@ def _groups(layout: Layout) -> Figure:
 
 @styled
 def schedules_figure(epochs: int = 600, warmup: int = 50, high: float = 0.996, low: float = 0.95) -> Figure:
-    """The two schedules of γ that the paper uses for PAWS+EMA: on CIFAR and on ImageNet."""
+    """The paper's two schedules of γ for PAWS+EMA: on CIFAR and on ImageNet."""
     figure = Figure(figsize=(5.2, 3.2), layout="constrained")
     place = figure.subplots()
     steps = list(range(epochs + 1))
-    shares = [step / epochs for step in steps]
-    place.plot(shares, [linear_warmup(0, high, k, warmup) for k in steps], color=LIGHT["s1"],
+    fractions = [step / epochs for step in steps]
+    place.plot(fractions, [linear_warmup(0, high, k, warmup) for k in steps], color=LIGHT["s1"],
                label=f"(1) CIFAR: linear to {high:g} in {warmup} of {epochs} epochs")  # fmt: skip
-    place.plot(shares, [ema_cosine(low, k, epochs) for k in steps], color=LIGHT["s2"],
+    place.plot(fractions, [ema_cosine(low, k, epochs) for k in steps], color=LIGHT["s2"],
                label=f"(2) ImageNet: one minus a cosine, {low:g} to 1")  # fmt: skip
     place.set(xlabel="share of training", ylabel="γ", ylim=(0, 1.05), xlim=(0, 1))
     place.legend(fontsize=8, frameon=False, loc="lower right")

@@ -1,4 +1,4 @@
-"""The records of a study in the places of its table."""
+"""The records of a study, arranged as its table."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,9 +11,9 @@ from surelabel.studies.records import Record
 
 @dataclass(frozen=True)
 class Filled:
-    """A cell with its records by seed; of several choices, those of the most accurate one, which is named.
+    """A cell with its records by seed; of several choices, those of the most accurate one.
 
-    `compared` are the records that differences are taken of, where they are those of another choice.
+    `compared` are the records to compute differences with, if they are those of another choice.
     """
 
     cell: Cell
@@ -21,47 +21,47 @@ class Filled:
     choice: str = ""
     compared: Mapping[int, Record] | None = None
 
-    def figures(self, part: str, key: str) -> list[float | None]:
-        """One figure of every seed: of `final`, `summary`, or the `pool` in the last stretch of training."""
-        return [figure(record, part, key) for _, record in sorted(self.records.items())]
+    def metrics(self, part: str, key: str) -> list[float | None]:
+        """A metric by seed; `part` is "final", "summary", or "pool" for the last evaluation."""
+        return [metric(record, part, key) for _, record in sorted(self.records.items())]
 
     def of(self, seeds: Iterable[int]) -> "Filled":
-        """With these seeds alone."""
+        """Only these seeds."""
         return replace(self, records={seed: self.records[seed] for seed in seeds})
 
     def mean(self, key: str) -> float:
-        """Of a final figure over the seeds."""
+        """The mean of a final metric over the seeds."""
         return fmean(record["final"][key] for record in self.records.values())
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A study's cells by (row, column), with the orders of both."""
+    """A study's cells by (row, column), and the order of both."""
 
     rows: list[str]
     columns: list[str]
     cells: Mapping[tuple[str, str], Filled]
 
     def shared_seeds(self, column: str) -> list[int]:
-        """The seeds that all cells of a column have that were run.
+        """The seeds that all cells of a column with any records have.
 
-        A seed is easy or hard for every setting: with seeds of its own, a setting's mean would tell of these.
+        Some seeds are easier for all settings, so means over different seeds are not comparable.
         """
         held = [set(cell.records) for (_, place), cell in self.cells.items() if place == column and cell.records]
         return sorted(set.intersection(*held)) if held else []
 
 
-def figure(record: Record, part: str, key: str) -> float | None:
-    """A figure by its name; 'confidence − accuracy' is the one less the other: over-confidence where positive."""
+def metric(record: Record, part: str, key: str) -> float | None:
+    """A metric by name; 'confidence − accuracy' is a difference, positive if over-confident."""
     held = record["history"][-1] if part == "pool" else record[part]
     values = [held.get(name) for name in key.split(" − ")]
     return None if None in values else float(values[0] - sum(values[1:]))
 
 
 def lay_out(study: Study, cells: Sequence[Cell], records: Mapping[str, Record], seeds: int | None = None) -> Layout:
-    """The cells with what is finished of their runs: of every seed, or of the first `seeds` alone.
+    """The cells with their finished runs, of all seeds or of the first `seeds` only.
 
-    A run that another study made with more seeds counts here too: two tables must not differ in what they both show.
+    Extra seeds of other studies count too: two tables must agree where they show the same runs.
     """
     known = sorted({record["seed"] for record in records.values()}) if seeds is None else range(seeds)
     rows = [row for row in study.rows if any(cell.row == row for cell in cells)]
@@ -71,10 +71,10 @@ def lay_out(study: Study, cells: Sequence[Cell], records: Mapping[str, Record], 
 
 
 def fill(cell: Cell, records: Mapping[str, Record], known: Iterable[int], asked: int) -> Filled:
-    """The cell with its records of these seeds: of several choices those of the most accurate one.
+    """The cell with its records of these seeds, and of the most accurate of several choices.
 
-    Choices are compared on the seeds that all of them have, once all have those that the study asks for, the first
-    `asked`; until then only those are compared that were run most often.
+    Choices are compared on the seeds that all of them have, once all have the first `asked` seeds;
+    until then only those with the most seeds are compared.
     """
     found: dict[str, dict[int, Record]] = {name: {} for name, _ in cell.choices}
     for (name, job), seed in product(cell.choices, known):
@@ -94,7 +94,7 @@ def fill(cell: Cell, records: Mapping[str, Record], known: Iterable[int], asked:
 
 
 def side_by_side(study: Study, layout: Layout) -> Layout:
-    """The layout to compare rows in by eye: settings of one method on the seeds that a column shares, if any."""
+    """The layout for comparing rows: settings of one method on the shared seeds, if any."""
     if not study.settings:
         return layout
     seeds = {column: layout.shared_seeds(column) for column in layout.columns}
@@ -106,7 +106,7 @@ def side_by_side(study: Study, layout: Layout) -> Layout:
 
 
 def common(one: Filled, two: Filled) -> list[tuple[Record, Record]]:
-    """The records of both by the seeds that both have, on the same labelled samples."""
+    """Pairs of records with the same seed and the same labelled samples."""
     first, second = (cell.records if cell.compared is None else cell.compared for cell in (one, two))
     pairs = [(first[seed], second[seed]) for seed in sorted(first.keys() & second.keys())]
     return [pair for pair in pairs if pair[0]["split"] == pair[1]["split"]]

@@ -1,4 +1,4 @@
-"""A study as files: Markdown, one self-contained HTML page, and its figures as SVG and PNG."""
+"""A study as files: Markdown, a self-contained HTML page, and charts as SVG and PNG."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surelabel.report.palette import COLOURS
-from surelabel.studies import charts as figures
+from surelabel.studies import charts
 from surelabel.studies.layout import Layout, side_by_side
 from surelabel.studies.plan import Study
 from surelabel.studies.tables import (
@@ -19,7 +19,7 @@ from surelabel.studies.tables import (
     main_table,
     pair_table,
 )
-from surelabel.studies.trends import course_table
+from surelabel.studies.trends import trend_table
 from surelabel.utils.files import atomic_write
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ figure img { max-width: 100%; }
 
 
 def tables_of(study: Study, layout: Layout) -> list[Table]:
-    """All tables that the study has something to say in."""
+    """The tables of the study that are not empty."""
     beside = side_by_side(study, layout)
     found: list[Table | None] = [main_table(study, beside)]
     if any(cell.records for cell in layout.cells.values()):
         if study.shows == "curves":
-            found.append(course_table(study, beside))
+            found.append(trend_table(study, beside))
         if study.shows == "correlation":
             found.append(correlation_table(beside))
         if study.shows == "groups":
@@ -65,14 +65,15 @@ def write(
     pictures: Sequence[Path] = (),
     part: str = "",
 ) -> list[Path]:
-    """NAME-SCALE.md, .html and the figure into the folder, where `pictures` are already; all these files.
+    """Write NAME-SCALE.md, .html and the chart into the folder; return all paths.
 
-    `part` tells the files of a part of the study, or of one with other settings, from those of the whole.
+    `pictures` are in the folder already. `part` is added to the names if this is only a part of the
+    study, or one with other settings.
     """
     stem = "-".join(word for word in (study.name, scale, part) if word)
     words = [f"{study.place}, {scale} scale." if scale else f"{study.place}.", study.note, state]
     words = [word for word in words if word]
-    saved = figures.save(drawn, folder / stem) if drawn else []
+    saved = charts.save(drawn, folder / stem) if drawn else []
     vector = [path for path in saved if path.suffix == ".svg"] + list(pictures)
     shown = [f"![{study.what}]({path.name})" for path in vector]
     markdown = [f"# {study.name}", " ".join(words), *(table.markdown() for table in tables), *shown]
@@ -89,7 +90,7 @@ def _html(
 ) -> str:
     colours = " ".join(f"--{name}: light-dark({light}, {dark});" for name, (light, dark) in COLOURS.items())
     shown = [_image(path) for path in pictures]
-    if drawn is not None:  # no wider than it was drawn
+    if drawn is not None:
         from surelabel.report.svg import inline
 
         chart = f'role="img" aria-label="{escape(study.what)}" style="max-width: {drawn.get_figwidth():g}in"'

@@ -1,4 +1,4 @@
-"""The figures that the paper prints, accuracy in percent / ECE, by the label of their table in its source."""
+"""The numbers printed in the paper: accuracy in percent / ECE."""
 
 from surelabel.studies.plan import Printed
 
@@ -28,14 +28,14 @@ method      cifar10-lt-10  cifar10-lt-100  cifar100-lt-10  cifar100-lt-100
 fixmatch    91.3/.073      70.0/.26        48.8/.38        28.6/.55
 bam-uda     91.6/.067      71.2/.24        53.6/.32        31.9/.50
 all-labels  88.2           77.0            58.7            42.0
-"""  # tab:lt_results; all labels: of another paper, with another network
+"""  # tab:lt_results; all labels: from another paper, with another network
 
 TABLE_4 = """
 method      phc-10     phc-1
 fixmatch    78.8/.098  55.0/.385
 bam-uda     81.0/.052  56.9/.356
 all-labels  88.5       88.5
-"""  # tab:phc_results; all labels: its caption
+"""  # tab:phc_results; all labels: from its caption
 
 TABLE_6 = """
 method        cifar10-40  cifar10-250  cifar100-400  cifar100-4000
@@ -83,7 +83,7 @@ epochs-gamma  cifar100-4000
 
 
 def read(table: str) -> dict[tuple[str, str], Printed]:
-    """By row and column; what the paper leaves out, since it did not converge, is not there."""
+    """A table by (row, column), without what the paper leaves out because it did not converge."""
     heading, *lines = table.split("\n")[1:-1]
     found = {}
     for row, *cells in (line.split() for line in lines):

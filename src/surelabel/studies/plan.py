@@ -1,4 +1,4 @@
-"""What a study is: runs, laid out in the cells of a table, with the paper's figures beside them."""
+"""What a study is: the cells of a table, each with its runs and the paper's numbers."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ FINETUNED = "finetune.lr"
 
 @dataclass(frozen=True)
 class Printed:
-    """What the paper prints: accuracy in percent, ECE with its digits, and the benchmark where ours is another."""
+    """The paper's accuracy in percent and ECE as printed; `on` is its benchmark if not ours."""
 
     accuracy: float
     ece: str | None = None
@@ -28,14 +28,14 @@ class Printed:
 
 @dataclass(frozen=True)
 class Job:
-    """A run, or, with a learning rate, the fine-tuning of a linear head that follows it."""
+    """A run, or with `finetune`, a learning rate, the fine-tuning of that run."""
 
     run: RunConfig
     finetune: float | None = None
 
     @property
     def name(self) -> str:
-        """In words: 'fixmatch on cifar10 with 250 labels, seed 0'."""
+        """'fixmatch on cifar10 with 250 labels, seed 0'."""
         head = "" if self.finetune is None else f", fine-tuned at {self.finetune:g}"
         return f"{self.run.method} on {self.run.data} with {self.run.labels} labels, seed {self.run.seed}{head}"
 
@@ -44,16 +44,16 @@ class Job:
 
     @property
     def before(self) -> "Job | None":
-        """What has to be finished first."""
+        """The job that must be finished first."""
         return None if self.finetune is None else Job(self.run)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Runs that differ in nothing but their seed; with several `choices`, the most accurate of them is shown.
+    """Runs that differ only in their seed; of several named `choices` the most accurate is shown.
 
-    `turn` says when: all runs of an earlier turn come first. `compared` is the choice that differences are taken of,
-    where it was set beforehand: the best one, chosen on the test set, would be flattered.
+    Runs of a lower `turn` come first. `compared` is the choice to compute differences with, if set
+    beforehand: the best one, chosen on the test set, would be flattered.
     """
 
     row: str
@@ -67,12 +67,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Study:
-    """One table or figure. `place` is where the paper has it.
+    """One table or figure; `place` is where it is in the paper.
 
-    `pairs` are rows that are compared seed by seed, the second with the first; every row is with `base`.
-
-    `shows` is what there is beside its table: "curves" through training; the "correlation" of accuracy with ECE, points
-    and coefficients; "groups" of classes by frequency, bars and a table; or "cost", curves and a table.
+    `pairs` are (base, other) rows to compare seed by seed; `base` is compared with every row.
+    `shows` adds a chart and a table to the main table: training "curves", the "correlation" of
+    accuracy with ECE, "groups" of classes by frequency, or "cost".
     """
 
     name: str
@@ -82,19 +81,19 @@ class Study:
     heading: str = "method"
     pairs: tuple[tuple[str, str], ...] = ()
     base: str | None = None
-    rows: tuple[str, ...] = ()  # in the order of the table, where the runs come in another
+    rows: tuple[str, ...] = ()  # the order in the table, if not that of the runs
     shows: Literal["curves", "correlation", "groups", "cost"] | None = None
     note: str = ""
-    settings: bool = False  # rows are settings of one method, to compare on the same seeds
+    settings: bool = False  # rows are settings of one method, compared on shared seeds
 
     def compared(self, rows: Iterable[str]) -> list[tuple[str, str]]:
-        """The pairs, those with `base` among these rows included."""
+        """All pairs to compare, those with `base` included."""
         others = [] if self.base is None else [(self.base, row) for row in rows if row != self.base]
         return [*self.pairs, *others]
 
 
 def jobs_of(cells: Iterable[Cell], seeds: int | None = None) -> list[Job]:
-    """Every job once, in the order to run them: by turn, then seed by seed, so that half a study is a fair one."""
+    """All jobs, without duplicates, by turn and then by seed, so that half a study is fair."""
     placed = [
         (cell.turn, seed, job.seeded(seed))
         for cell in cells
@@ -106,7 +105,7 @@ def jobs_of(cells: Iterable[Cell], seeds: int | None = None) -> list[Job]:
 
 
 def changed(part: Any, settings: Mapping[str, Any]) -> Any:
-    """A run, or a part of one, with some settings replaced by dotted name."""
+    """A config, or a section of one, with settings replaced by dotted name."""
     for key, value in settings.items():
         name, dot, rest = key.partition(".")
         part = replace(part, **{name: changed(getattr(part, name), {rest: value}) if dot else value})
@@ -114,7 +113,7 @@ def changed(part: Any, settings: Mapping[str, Any]) -> Any:
 
 
 def settings_of(job: Job) -> dict[str, Any]:
-    """All settings of a job by dotted name, nothing left open; without where and on what it is run."""
+    """All settings of a job by dotted name, resolved, without those of the machine."""
     from surelabel.training.build import resolve
 
     flat = flatten(asdict(resolve(job.run)))
@@ -123,29 +122,28 @@ def settings_of(job: Job) -> dict[str, Any]:
 
 
 def key_of(settings: Mapping[str, Any]) -> str:
-    """The name of a run in storage and results: a hash of what its settings change of the defaults.
+    """The key of a run: a hash of its non-default settings that its method reads.
 
-    Only of that, so that a setting which is added later, and which an older run did without, changes no key; and only
-    of settings that its method reads.
+    Defaults are left out so that a setting which is added later changes no key.
     """
     return hashlib.blake2b(json.dumps(non_defaults(settings), sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def non_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Of these settings those that say something: not the default, and read by the method."""
+    """The settings that differ from the defaults and are read by the method."""
     aside = OF_THE_MACHINE | ignored_settings(run_with(settings))
     plain = {key: _plain(value) for key, value in settings.items() if key not in aside}
     return {key: value for key, value in plain.items() if value != _plain(_defaults().get(key))}
 
 
 def run_with(settings: Mapping[str, Any]) -> RunConfig:
-    """The run that these settings are of, those that no run has left out."""
+    """The config with these settings; keys that a config does not have are ignored."""
     made: RunConfig = changed(RunConfig(), {key: settings[key] for key in settings if key in _defaults()})
     return made
 
 
 def diff(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:
-    """In what two runs differ: 'steps (1000, 2000)'."""
+    """The differences between two runs: 'steps (1000, 2000)'."""
     first, second = non_defaults(one), non_defaults(two)
     keys = [key for key in {**first, **second} if first.get(key) != second.get(key)]
     return [f"{key} ({one.get(key)}, {two.get(key)})" for key in keys]
@@ -157,13 +155,13 @@ def job_key(job: Job) -> str:
 
 @cache
 def _briefly(job: Job) -> dict[str, Any]:
-    """What tells a job apart, as settings that have its key: seeds are many, and differ in nothing else."""
+    """The settings that make up a job's key; cached, as most jobs differ only in their seed."""
     settings = settings_of(job)
     return {key: settings[key] for key in non_defaults(settings)} | {"method": job.run.method}
 
 
 def folder_name(job: Job) -> str:
-    """Of a job's run folder and of its result, readable and unlike any other's."""
+    """The unique, readable name of a job's run folder and record."""
     return f"{Path(replace(job.run, out=None).folder).name}-{job_key(job)}"
 
 
@@ -173,7 +171,7 @@ def _defaults() -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """250, 250.0 and "250" are one setting, however it was written."""
+    """A value in a canonical form: 250, 250.0 and "250" are the same setting."""
     if isinstance(value, bool) or value is None:
         return value
     try:

@@ -1,4 +1,4 @@
-"""What a finished run leaves for a study: one small JSON file, so that the tables need no run folder."""
+"""Records: one small JSON file per finished run, so that the tables need no run folders."""
 
 import json
 import statistics
@@ -16,7 +16,7 @@ from surelabel.utils.errors import UserError
 from surelabel.utils.files import atomic_write
 
 Record = dict[str, Any]
-# What of a line of metrics.jsonl is kept, and of how many lines.
+# What is kept of metrics.jsonl: these keys, and at most this many lines.
 HISTORY = ("step", "accuracy", "ece", "nll", "purity", "acceptance", "pool_confidence")
 LINES = 100
 MACHINE = ("device", "precision", "compile")
@@ -26,9 +26,10 @@ PARTS_ASIDE = {"step", "images_per_second", "stepping", "steps"}
 def record_of(
     folder: Path, finetune: float | None = None, base: Path | None = None, source: str | None = None
 ) -> Record:
-    """The record of a finished run folder; of a fine-tuned one, `base` is the folder of the run that it began with.
+    """The record of a finished run folder.
 
-    `source` is what made it, for a record without a commit.
+    For a fine-tuned run, `base` is the folder of the run it started from. `source` is the hash of
+    the code, for a run without a commit.
     """
     settings = {
         key: value for key, value in read_yaml((base or folder) / "config.yaml").items() if key not in OF_THE_MACHINE
@@ -39,7 +40,8 @@ def record_of(
     result = _json(folder / "result.json")
     history = _lines(folder / "metrics.jsonl")
     split = _json(folder / "split.json")
-    timings = {row["step"]: row for row in _lines(folder / "timings.jsonl")}  # a resumed run repeats some steps
+    # By step, because a resumed run repeats some.
+    timings = {row["step"]: row for row in _lines(folder / "timings.jsonl")}
     try:
         return {
             "key": key_of(settings),
@@ -57,7 +59,7 @@ def record_of(
             "seconds_a_step": _step_seconds(list(timings.values())),
         }
     except (KeyError, TypeError) as error:
-        raise UserError(f"{folder} is no finished run with a test set: {error!r} is missing") from error
+        raise UserError(f"{folder} is not a finished run with a test set: {error!r} is missing") from error
 
 
 def _environment(folder: Path, source: str | None) -> Record:
@@ -67,7 +69,7 @@ def _environment(folder: Path, source: str | None) -> Record:
 
 @cache
 def source_of(package: Path) -> str:
-    """A hash of a package's Python files: what tells which code made a result where there is no git checkout."""
+    """A hash of a package's Python files, to identify the code outside a git checkout."""
     found = blake2b(digest_size=8)
     for path in sorted(package.rglob("*.py")):
         text = path.read_bytes()
@@ -83,7 +85,7 @@ def write(record: Record, folder: Path, name: str) -> Path:
 
 
 def _text(record: Record) -> str:
-    """A line for each part, and for each evaluation of the history: hundreds of these files are read in diffs."""
+    """JSON with one line per key, and per evaluation of the history, for readable diffs."""
     parts = {key: _compact(value) for key, value in record.items()}
     parts["history"] = "[\n  " + ",\n  ".join(map(_compact, record["history"])) + "\n ]"
     return "{\n " + ",\n ".join(f'"{key}": {part}' for key, part in parts.items()) + "\n}\n"
@@ -94,18 +96,18 @@ def _compact(value: Any) -> str:
 
 
 def read_all(folder: Path) -> dict[str, Record]:
-    """The records in a folder by key, which is computed anew: that is what decides whether a run is done."""
+    """The records in a folder by key, which is computed anew from their settings."""
     found = {}
     for path in sorted(folder.glob("*.json")):
         record = _json(path)
         if not isinstance(record, dict) or not isinstance(record.get("config"), dict) or "final" not in record:
-            raise UserError(f"{path} is not the result of a run: move it out of {folder}")
+            raise UserError(f"{path} is not the record of a run: move it out of {folder}")
         found[key_of(record["config"])] = record
     return found
 
 
 def finished_folders(folders: Iterable[Path]) -> Iterator[Path]:
-    """Those with a result; a folder that holds run folders stands for these."""
+    """The finished run folders among these folders and directly inside them."""
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"{folder} is not a folder")
@@ -114,7 +116,7 @@ def finished_folders(folders: Iterable[Path]) -> Iterator[Path]:
 
 
 def _thinned(rows: list[Record]) -> list[Record]:
-    """At most `LINES` of them, evenly spread, the last among them."""
+    """At most `LINES` evenly spaced rows, the last one included."""
     step = -(-len(rows) // LINES)
     return rows[::-1][::step][::-1] if rows else rows
 
@@ -128,7 +130,7 @@ def _seconds(row: Record) -> float:
 
 
 def _step_seconds(timings: list[Record]) -> float | None:
-    """The median over evaluations of what a step took, the evaluation itself aside; the first lap warms up."""
+    """The median seconds per step between evaluations; the first lap is warm-up."""
     laps = [_lap(before, row) for before, row in pairwise(timings) if row["step"] > before["step"]]
     return _short(statistics.median(laps)) if laps else None
 
@@ -136,7 +138,7 @@ def _step_seconds(timings: list[Record]) -> float | None:
 def _lap(before: Record, row: Record) -> float:
     if "stepping" in row:
         return float(row["stepping"] / row["steps"])
-    # As older versions have it: right on a CPU, and where the run was not stopped within the lap.
+    # Records of older versions: right on a CPU, if the run was not stopped within the lap.
     return float((_seconds(row) - row.get("evaluation", 0.0)) / (row["step"] - before["step"]))
 
 

@@ -1,34 +1,34 @@
-"""The studies that need no run: schedules, and the two data sets that the paper describes."""
+"""Studies without runs: schedules, and the two data sets that the paper describes."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surelabel.data.long_tail import GROUPS, class_sizes, group_names
-from surelabel.studies import charts as figures
+from surelabel.studies import charts
 from surelabel.studies.cells import CLASSES, NAMES
 from surelabel.studies.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# The paper's Table 5: classes, α, labelled, total.
+# The paper's Table 5: (data, α) -> (labelled, total).
 PRINTED = {("cifar10", 10): (2041, 20_431), ("cifar10", 100): (1236, 12_406), ("cifar100", 10): (1911, 19_573),
            ("cifar100", 100): (1051, 10_847)}  # fmt: skip
 
 
 def make(name: str, folder: Path) -> tuple[list[Table], "Figure | None", list[Path]]:
-    """The tables and the figure of such a study, and pictures that are files already."""
+    """The tables, the chart and the written image files of a study."""
     if name == "lt-data":
         return [long_tail_table()], None, []
     if name == "schedules":
-        return [], figures.schedules_figure(), []
+        return [], charts.schedules_figure(), []
     from surelabel.phc.pictures import draw_pictures
 
     return [crystal_table()], None, draw_pictures(folder)
 
 
 def long_tail_table() -> Table:
-    """How many samples a long-tailed set has, and how many of them are labelled."""
+    """The numbers of samples and labels of the long-tailed data sets."""
     rows = []
     for (data, alpha), (labelled, total) in PRINTED.items():
         sizes = class_sizes(50_000 // CLASSES[data], alpha, CLASSES[data])

@@ -1,4 +1,4 @@
-"""What runs over several seeds say: means with standard errors, paired differences, correlations."""
+"""Statistics over seeds: means with standard errors, paired differences, correlations."""
 
 import math
 import statistics
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from surelabel.utils.errors import optional_import
 
 LEVEL = 0.95
-LEAST = 5  # points of a correlation: resamples of fewer are so much alike that an interval would say nothing
+MIN_POINTS = 5  # for a correlation: with fewer, a bootstrap interval says nothing
 
 
 def mean(values: Sequence[float | None], form: str) -> str:
-    """'71.2% ± 0.4%', without an error for a single value, '–' for none."""
+    """'71.2% ± 0.4%' with the standard error, '71.2%' of one value, '–' of none."""
     known = [value for value in values if value is not None]
     if not known:
         return "–"
@@ -28,10 +28,10 @@ def mean(values: Sequence[float | None], form: str) -> str:
 
 
 def difference(values: Sequence[float], form: str, better: int) -> str:
-    """'+1.2 [-0.3, +2.7] 4/5': mean, its interval, how many are better; '–' for none.
+    """'+1.2 [-0.3, +2.7] 4/5': mean, confidence interval, how many are better; '–' of none.
 
-    A single value has no interval, and that of two would say nothing: they are shown themselves, '+1.2 (-0.3; +2.7)'.
-    `better` is the sign of a difference for the better.
+    Two values are shown themselves instead of an interval: '+1.2 (-0.3; +2.7)'. `better` is the sign
+    of an improvement.
     """
     if not values:
         return "–"
@@ -45,9 +45,9 @@ def difference(values: Sequence[float], form: str, better: int) -> str:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """The confidence interval of the mean of values that are normal about it, by Student's t."""
-    deviation = statistics.stdev(values) / math.sqrt(len(values))
-    half = float(_stats().t.ppf((1 + LEVEL) / 2, len(values) - 1)) * deviation
+    """The confidence interval of the mean of normal values, by Student's t."""
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    half = float(_stats().t.ppf((1 + LEVEL) / 2, len(values) - 1)) * error
     return statistics.mean(values) - half, statistics.mean(values) + half
 
 
@@ -59,7 +59,7 @@ def _stats() -> Any:
 
 @dataclass(frozen=True)
 class Correlation:
-    """A coefficient, and the interval that resampling the points gives it."""
+    """A coefficient with its bootstrap interval."""
 
     value: float
     low: float
@@ -70,14 +70,14 @@ class Correlation:
 
 
 def pearson(x: NDArray[np.float64], y: NDArray[np.float64], axis: int = -1) -> Any:
-    """Pearson's coefficient along an axis; nan where one of the two does not vary. x, y [..., n] -> [...]."""
+    """Pearson's coefficient along an axis; nan if x or y is constant. x, y [..., n] -> [...]."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", _stats().DegenerateDataWarning)
         return _stats().pearsonr(x, y, axis=axis).statistic
 
 
 def spearman(x: NDArray[np.float64], y: NDArray[np.float64], axis: int = -1) -> Any:
-    """Spearman's coefficient along an axis: Pearson's of the ranks. (`spearmanr` takes a single pair at a time.)"""
+    """Spearman's coefficient along an axis, which scipy's `spearmanr` does not vectorise."""
     ranks = _stats().rankdata
     return pearson(ranks(x, axis=axis), ranks(y, axis=axis), axis)
 
@@ -86,7 +86,7 @@ Coefficient = Callable[..., Any]
 
 
 def without_one(coefficient: Coefficient, points: Sequence[tuple[float, float]]) -> str:
-    """The range of the coefficient where any one point is left out, in words: one alone may make a correlation."""
+    """The range of the coefficient if any one point is left out, as text."""
     x, y = np.array(points, dtype=np.float64).T
     kept = ~np.eye(len(points), dtype=np.bool_)
     found = [coefficient(x[row], y[row]) for row in kept]
@@ -98,11 +98,11 @@ def correlation(
     points: Sequence[tuple[float, float]],
     draws: int = 10_000,
 ) -> Correlation | None:
-    """A coefficient with its bootstrap interval (percentiles, points resampled in pairs); None of fewer than `LEAST`.
+    """A coefficient with its paired percentile bootstrap interval.
 
-    Draws in which one of the two does not vary have no coefficient, and are left out.
+    None with fewer than `MIN_POINTS` points. Resamples with constant x or y are left out.
     """
-    if len(points) < LEAST:
+    if len(points) < MIN_POINTS:
         return None
     x, y = np.array(points, dtype=np.float64).T
     value = float(coefficient(x, y))
@@ -113,7 +113,7 @@ def correlation(
         warnings.simplefilter("ignore", stats.DegenerateDataWarning)
         drawn = stats.bootstrap((x, y), coefficient, paired=True, vectorized=True, n_resamples=draws,
                                 method="percentile", rng=0)  # fmt: skip
-    # Not scipy's own interval: that is nan as soon as one draw has no coefficient.
+    # scipy's own interval is nan if any resample has no coefficient.
     found = drawn.bootstrap_distribution
     low, high = np.nanquantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Correlation(value, float(low), float(high))

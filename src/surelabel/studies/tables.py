@@ -1,4 +1,4 @@
-"""Tables of a study: as the paper lays it out with its figures beside ours, in detail, and differences seed by seed."""
+"""The tables of a study: the paper's layout, all metrics, and paired differences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from math import inf
 from statistics import median
 
 from surelabel.data.long_tail import GROUPS
-from surelabel.studies.layout import Filled, Layout, common, figure
+from surelabel.studies.layout import Filled, Layout, common, metric
 from surelabel.studies.plan import Printed, Study
 from surelabel.studies.records import Record
 from surelabel.studies.statistics import LEVEL, correlation, difference, mean, pearson, spearman, without_one
@@ -24,7 +24,7 @@ DETAILS = (
     ("summary", "converged_ece", "{:.3f}", "ECE at convergence"),
     ("summary", "mean_ece_until_converged", "{:.3f}", "mean ECE up to convergence"),
 )
-# Part, key, factor, format, sign of a difference for the better, heading.
+# Part of a record, key, factor, format, sign of an improvement, heading.
 DIFFERENCES = (
     ("final", "accuracy", 100, "{:+.1f}", 1, "accuracy, points"),
     ("final", "ece", 1, "{:+.3f}", -1, "ECE"),
@@ -36,7 +36,7 @@ DIFFERENCES = (
 
 @dataclass(frozen=True)
 class Table:
-    """A title, a sentence or two, and rows of text."""
+    """A table of texts with a title and a caption."""
 
     title: str
     headings: Sequence[str]
@@ -59,7 +59,7 @@ class Table:
 
 
 def main_table(study: Study, layout: Layout) -> Table:
-    """Accuracy / ECE as the paper lays them out: ours, and the paper's beside them where it has any."""
+    """Accuracy / ECE in the paper's layout, ours beside the paper's."""
     headings, rows = [study.heading], [[row] for row in layout.rows]
     for column in layout.columns:
         cells = [layout.cells.get((row, column)) for row in layout.rows]
@@ -90,7 +90,7 @@ def main_table(study: Study, layout: Layout) -> Table:
 def _ours(cell: Filled, alike: bool) -> str:
     if not cell.records:
         return "not run"
-    shown = f"{mean(cell.figures('final', 'accuracy'), '{:.1%}')} / {mean(cell.figures('final', 'ece'), '{:.3f}')}"
+    shown = f"{mean(cell.metrics('final', 'accuracy'), '{:.1%}')} / {mean(cell.metrics('final', 'ece'), '{:.3f}')}"
     return shown if alike else f"{shown} ({len(cell.records)})"
 
 
@@ -99,7 +99,7 @@ def _printed(value: Printed) -> str:
 
 
 def detail_table(study: Study, layout: Layout) -> Table:
-    """Every cell with all its figures, those of the paper's protocol among them."""
+    """All metrics of every cell, also by the paper's protocol."""
     chosen = any(cell.choice for cell in layout.cells.values())
     headings = ["data", study.heading, *(["best choice"] if chosen else []), "seeds", *(row[-1] for row in DETAILS)]
     rows = []
@@ -107,8 +107,8 @@ def detail_table(study: Study, layout: Layout) -> Table:
         for row in layout.rows:
             cell = layout.cells.get((row, column))
             if cell is not None and cell.records:
-                figures = [mean(cell.figures(part, key), form) for part, key, form, _ in DETAILS]
-                rows.append([column, row, *([cell.choice] if chosen else []), str(len(cell.records)), *figures])
+                metrics = [mean(cell.metrics(part, key), form) for part, key, form, _ in DETAILS]
+                rows.append([column, row, *([cell.choice] if chosen else []), str(len(cell.records)), *metrics])
     caption = (
         "The paper's protocol: the median accuracy of 20 evaluations around the best one, which selects on the test "
         "set; ECE at the first evaluation that reaches it. Evaluations during training may use a part of the test set."
@@ -117,7 +117,7 @@ def detail_table(study: Study, layout: Layout) -> Table:
 
 
 def pair_table(study: Study, layout: Layout) -> Table | None:
-    """The compared rows seed by seed; None where there is nothing to compare yet."""
+    """Paired differences between rows; None if there are no pairs yet."""
     rows, chosen = [], False
     for column in layout.columns:
         for base, other in study.compared(layout.rows):
@@ -149,14 +149,14 @@ def _compared(cell: Filled) -> str:
 def _differences(pairs: Sequence[tuple[Record, Record]]) -> list[str]:
     cells = []
     for part, key, factor, form, better, _ in DIFFERENCES:
-        values = [(figure(one, part, key), figure(two, part, key)) for one, two in pairs]
+        values = [(metric(one, part, key), metric(two, part, key)) for one, two in pairs]
         known = [factor * (two - one) for one, two in values if one is not None and two is not None]
         cells.append(difference(known, form, better))
     return cells
 
 
 def correlation_table(layout: Layout) -> Table | None:
-    """Whether settings with a lower ECE are the more accurate ones; None of too few settings."""
+    """The correlation of accuracy with ECE over settings; None with too few settings."""
     rows = []
     for column in layout.columns:
         seeds = layout.shared_seeds(column)
@@ -164,8 +164,8 @@ def correlation_table(layout: Layout) -> Table | None:
         points = [(cell.mean("ece"), cell.mean("accuracy")) for cell in cells] if seeds else []
         found = [correlation(coefficient, points) for coefficient in (pearson, spearman)]
         if all(found):
-            figures = [*map(str, found), without_one(pearson, points)]
-            rows.append([column, str(len(points)), str(len(seeds)), *figures])
+            shown = [*map(str, found), without_one(pearson, points)]
+            rows.append([column, str(len(points)), str(len(seeds)), *shown])
     if not rows:
         return None
     caption = (
@@ -178,7 +178,7 @@ def correlation_table(layout: Layout) -> Table | None:
 
 
 def group_table(study: Study, layout: Layout) -> Table:
-    """Accuracy on classes with many, some and few training samples."""
+    """Accuracy on classes with many, medium and few training samples."""
     rows = []
     for column in layout.columns:
         for row in layout.rows:
@@ -197,7 +197,7 @@ def _group(records: Sequence[Record], name: str) -> str:
 
 
 def cost_table(study: Study, layout: Layout) -> Table:
-    """For each compared pair: seconds of a step, and where each first reaches the base's final accuracy."""
+    """By pair: the ratio of step times, and when each reaches the base's final accuracy."""
     rows = []
     for column in layout.columns:
         for base, other in study.pairs:
@@ -226,9 +226,9 @@ def cost_table(study: Study, layout: Layout) -> Table:
 
 
 def _ratio(one: Record, two: Record) -> float | None:
-    """The second's time of a step over the first's; None where it is unknown, or where the devices differ."""
+    """The ratio of step times; None if one is unknown or the devices differ."""
     times = one["seconds_a_step"], two["seconds_a_step"]
-    machines = one.get("machine"), two.get("machine")  # older records do not say
+    machines = one.get("machine"), two.get("machine")  # missing in older records
     if not all(times) or (all(machines) and machines[0] != machines[1]):
         return None
     return float(times[1] / times[0])
@@ -244,6 +244,6 @@ def _middle(shares: Sequence[float | None]) -> str:
 
 
 def reached(record: Record, accuracy: float) -> float | None:
-    """The share of the run after which it was evaluated to be as accurate as this; None if never."""
+    """The fraction of the run at which an evaluation first reaches this accuracy; None if never."""
     steps = [row["step"] for row in record["history"] if row["accuracy"] is not None and row["accuracy"] >= accuracy]
     return steps[0] / record["history"][-1]["step"] if steps else None

@@ -1,4 +1,4 @@
-"""The studies of how training goes, of rare classes and of cost: Figures 2 to 4, Appendix G."""
+"""Studies of training curves, rare classes and cost: Figures 2 to 4, Appendix G."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,14 +11,14 @@ from surelabel.studies.plan import Cell, Job, Study, changed
 
 
 def _curves(scale: str) -> list[Cell]:
-    # Four labels a class, as in the paper's figure, and more of them.
+    # Four labels per class, as in the paper's figure, and more.
     places = ("cifar100-400",) if scale == "paper" else ("fashion-mnist-40", "cifar10-40", "cifar10-250")
-    # The supervised one, which the paper's figure does not have, tells over-fitting from learning one's own mistakes.
+    # Supervised, which is not in the paper's figure, tells over-fitting from confirmation bias.
     return _all(("pseudo-label", "uda", "fixmatch", "bam-uda", "supervised"), places, scale)
 
 
 def _features(scale: str) -> list[Cell]:
-    """Frozen features of a pretrained network: a minute a run, and the pool helps, as it hardly does from scratch."""
+    """Frozen features of a pretrained network: a minute per run, and unlabelled samples do help."""
     return [
         Cell(title, f"CIFAR-10-{labels}, pretrained", (("", Job(_on_features(method, labels, settings, scale))),), 5)
         for labels in (40, 250)
@@ -32,7 +32,7 @@ def _features(scale: str) -> list[Cell]:
 
 
 def _on_features(method: str, labels: int, settings: Mapping[str, Any], scale: str) -> RunConfig:
-    """The recipe of own pictures, for ten times as long."""
+    """The recipe for a user's images, with ten times the steps."""
     longer = {"steps": 3000, "evaluation.every": 0.025, "threads": 1 if scale == "laptop" else None}
     made: RunConfig = changed(pictures(method, "cifar10", labels), {**longer, **settings})
     return made
@@ -43,7 +43,7 @@ def _paws_curves(scale: str) -> list[Cell]:
 
 
 def _classwise(scale: str) -> list[Cell]:
-    """The paper's benchmark has no class with fewer than 10 samples; at α = 100 there are all three groups."""
+    """α = 100 too: the paper's benchmark has no class with fewer than 10 samples."""
     places = ("cifar100-lt-10", "cifar100-lt-100") if scale == "paper" else ("cifar10-lt-100",)
     return _all(("fixmatch", "bam-uda"), places, scale)
 

@@ -1,6 +1,6 @@
-"""How a run changes while it trains: does it become less calibrated, and learn from more of its own mistakes?
+"""Trends during training: ECE, and the purity of the accepted pseudo-labels.
 
-That is the paper's sign of confirmation bias: ECE rises and the purity of the accepted pseudo-labels falls.
+The paper's sign of confirmation bias is that ECE rises while purity falls.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,17 +12,17 @@ from surelabel.studies.records import Record
 from surelabel.studies.statistics import LEVEL, difference
 from surelabel.studies.tables import Table
 
-Figures = Mapping[str, float | None]
+Metrics = Mapping[str, float | None]
 QUARTERS = (1, 2, 3, 4)
-# Key, format of a value; factor, format, and sign for the better of a change; headings.
+# Key, format; factor, format and sign of an improvement, for changes; headings.
 CHANGES = (
     ("ece", "{:.2f}", 1, "{:+.3f}", -1, "ECE", "its change"),
     ("purity", "{:.0%}", 100, "{:+.1f}", 1, "purity", "its change, points"),
 )
 
 
-def course_table(study: Study, layout: Layout) -> Table | None:
-    """By quarters of a run, and from the second to the last; None where no run has pseudo-labels."""
+def trend_table(study: Study, layout: Layout) -> Table | None:
+    """Means by quarter of a run, and the change; None if no run has pseudo-labels."""
     rows = []
     for column in layout.columns:
         for row in layout.rows:
@@ -46,27 +46,27 @@ def _changes(cell: Filled) -> list[str]:
     for key, form, factor, change, better, *_ in CHANGES:
         pairs = [(second[key], last[key]) for _, second, _, last in runs]
         changes = [factor * (last - second) for second, last in pairs if second is not None and last is not None]
-        words += [_course(runs, key, form), difference(changes, change, better)]
-    return [*words, _course(runs, "acceptance", "{:.0%}")]
+        words += [_by_quarter(runs, key, form), difference(changes, change, better)]
+    return [*words, _by_quarter(runs, "acceptance", "{:.0%}")]
 
 
-def _course(runs: Sequence[Sequence[Figures]], key: str, form: str) -> str:
-    """The mean over runs of each quarter; '–' where none has any."""
-    means = [_mean([figures[key] for figures in quarters]) for quarters in zip(*runs, strict=True)]
+def _by_quarter(runs: Sequence[Sequence[Metrics]], key: str, form: str) -> str:
+    """The mean over runs of each quarter; '–' if no run has the metric."""
+    means = [_mean([metrics[key] for metrics in quarters]) for quarters in zip(*runs, strict=True)]
     if all(mean is None for mean in means):
         return "–"
     return " → ".join("–" if mean is None else form.format(mean) for mean in means)
 
 
-def quarter(record: Record, number: int) -> Figures:
-    """Means over the evaluations in this quarter of the run, from 1; purity is that of all that was accepted in it."""
+def quarter(record: Record, number: int) -> Metrics:
+    """Means over the evaluations of a quarter (1 to 4); purity is weighted by acceptance."""
     last = record["history"][-1]["step"]
     rows = [row for row in record["history"] if (number - 1) * last < 4 * row["step"] <= number * last]
-    non_defaults = [row for row in rows if row["purity"] is not None]  # it is not known where nothing was accepted
-    accepted = sum(row["acceptance"] for row in non_defaults)
+    accepting = [row for row in rows if row["purity"] is not None]
+    accepted = sum(row["acceptance"] for row in accepting)
     return {
         "ece": _mean([row["ece"] for row in rows]),
-        "purity": sum(row["acceptance"] * row["purity"] for row in non_defaults) / accepted if non_defaults else None,
+        "purity": sum(row["acceptance"] * row["purity"] for row in accepting) / accepted if accepting else None,
         "acceptance": _mean([row["acceptance"] for row in rows]),
     }
 

@@ -1,38 +1,39 @@
-"""A worker: claims a run, does it or goes on with it, leaves its result, and claims the next."""
+"""A worker: claims a run, trains or resumes it, stores its result, and claims the next."""
 
 import os
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr
+from contextlib import closing, redirect_stderr
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import surelabel
 from surelabel.config.run import RunConfig
-from surelabel.data.benchmarks import mnist as idx
-from surelabel.studies import records as results
+from surelabel.data.benchmarks import mnist
+from surelabel.studies import records
 from surelabel.studies.plan import Job, folder_name, job_key
-from surelabel.studies.queue import Claim, Queue
+from surelabel.studies.queue import Claim, Queue, Status
 from surelabel.studies.records import Record
 from surelabel.studies.run_time import Clock
 from surelabel.training.display import duration
 from surelabel.utils.errors import Busy, UserError, words_of
+from surelabel.utils.signals import Stopped, stopping
 
-PAUSE = 2.0  # seconds between two looks at the queue where there is nothing to claim
-BUSY_PAUSE = 30.0  # seconds before the next claim, where another worker turned out to do this one
+PAUSE = 2.0  # seconds between two looks at the queue while others have the rest
+BUSY_PAUSE = 30.0  # seconds before the next claim if another process trains in the run's folder
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a study keeps its things: results and tables, run folders, storage."""
+    """Where a study keeps its files, and which storage its workers share."""
 
     out: Path
     storage: str
-    lost_after: int
     data_dir: str | None = None
-    again: bool = False  # whether to train what a fine-tuning goes on from where it is finished, but not here
+    again: bool = False  # train the base of a fine-tuning again if its folder is not here
 
     @property
     def results(self) -> Path:
@@ -47,60 +48,58 @@ class Place:
 
 
 def work(jobs: Sequence[Job], place: Place) -> None:
-    """Do these jobs, with whoever else works on them, until all are complete, have failed or are left to others."""
-    queue = Queue(place.storage, place.lost_after)
+    """Train these jobs, together with other workers, until no job is left that can be done here."""
+    queue = Queue(place.storage)
     by_key = {job_key(job): job for job in jobs}
     after = {key: job_key(job.before) for key, job in by_key.items() if job.before is not None}
     waited = False
     while True:
-        claim = queue.claim([key for key, job in by_key.items() if not _lacking(job, place)], after)
+        claim = queue.claim([key for key, job in by_key.items() if not _lacks_base(job, place)], after)
         if claim is not None:
             waited = False
-            _take(queue, claim, by_key, place)
+            with closing(claim.lock):
+                busy = not _take(queue, claim, by_key, place)
+            if busy:
+                time.sleep(BUSY_PAUSE)
             continue
-        others = queue.counts(by_key)["running"]
+        others = queue.status(by_key).running
         if not others:
             return
         if not waited:
-            say(f"Waiting for {len(others)} runs of other workers")
+            log(f"Waiting for {len(others)} runs of other workers")
             waited = True
-        time.sleep(min(PAUSE, place.lost_after / 4))
+        time.sleep(PAUSE)
 
 
-def _take(queue: Queue, claim: Claim, by_key: dict[str, Job], place: Place) -> None:
-    from surelabel.utils.signals import Stopped
-
+def _take(queue: Queue, claim: Claim, by_key: dict[str, Job], place: Place) -> bool:
+    """Do the claimed job; False if another process turns out to train in its folder."""
     job = by_key[claim.key]
-    say(f"Begun: {job.name} ({folder_name(job)})")
+    log(f"Begun: {job.name} ({folder_name(job)})")
     try:
-        with queue.alive(claim):
-            record = perform(job, place)
-            results.write(record, place.results, folder_name(job))
-    except Stopped:
+        record = perform(job, place)
+        records.write(record, place.results, folder_name(job))
+    except (Stopped, KeyboardInterrupt, SystemExit):
         queue.release(claim)
         raise
-    except Busy as error:  # its worker was taken for dead, and is not
-        say(f"Given back: {job.name}: {error}")
+    except Busy as error:
+        log(f"Given back: {job.name}: {error}")
         queue.release(claim)
-        time.sleep(BUSY_PAUSE)
-        return
-    except Exception as error:  # no memory, for example: other runs may do all the same
-        queue.fail(claim, words_of(error))
-        say(f"Failed: {job.name}: {words_of(error)}")
-        return
-    except BaseException:
-        queue.release(claim)
-        raise
-    queue.finish(claim, record)
-    _report(queue, job, record, by_key)
+        return False
+    except Exception as error:  # out of memory, for example: other runs may still work
+        queue.release(claim, words_of(error))
+        log(f"Failed: {job.name}: {words_of(error)}")
+    else:
+        queue.finish(claim, record)
+        _report(queue.status(by_key), job, record, by_key)
+    return True
 
 
 def perform(job: Job, place: Place) -> Record:
-    """The record of a job, whose run folder is made, gone on with, or, where it is finished, read."""
+    """Train or resume a job in its run folder, unless it is finished there; return its record."""
     own, where = place.folder(job), data_dir(job, place.data_dir)
     if job.finetune is None:
         source = _train(replace(job.run, out=str(own), data_dir=where), own)
-        return results.record_of(own, source=source)
+        return records.record_of(own, source=source)
     base = Job(job.run)
     folder = place.folder(base)
     _train_again(base, place)
@@ -111,11 +110,11 @@ def perform(job: Job, place: Place) -> Record:
     run = finetune(replace(stored.config, data_dir=where), str(folder), len(stored.labelled()))
     run = replace(run, out=str(own), optimizer=replace(run.optimizer, lr=job.finetune))
     source = _train(run, own, labels_of=folder)
-    return results.record_of(own, job.finetune, base=folder, source=source)
+    return records.record_of(own, job.finetune, base=folder, source=source)
 
 
 def _train_again(base: Job, place: Place) -> None:
-    """Have the folder of a run whose result is known: one worker makes it, and the others wait for it."""
+    """Make the folder of a run whose result is known, if missing; other workers wait for it."""
     from filelock import FileLock
 
     folder = place.folder(base)
@@ -124,38 +123,34 @@ def _train_again(base: Job, place: Place) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_name(f"{folder.name}.lock")):
         if not _finished(folder):
-            say(f"Again: {base.name} ({folder.name})")
+            log(f"Again: {base.name} ({folder.name})")
             perform(base, place)
 
 
-def _lacking(job: Job, place: Place) -> bool:
-    """Whether the job cannot be done here, since the run that it goes on from has no finished folder here."""
+def _lacks_base(job: Job, place: Place) -> bool:
+    """Whether the job fine-tunes a run whose finished folder is not here."""
     return job.before is not None and not place.again and not _finished(place.folder(job.before))
 
 
-def left(queue: Queue, by_key: Mapping[str, Job], place: Place) -> dict[str, str]:
-    """What to do about fine-tunings that nobody does here, by the run, finished elsewhere, that they go on from."""
-    counts = queue.counts(by_key)
-    found: dict[Job, int] = {}
-    for key, job in by_key.items():
-        taken = key in counts["complete"] or key in counts["running"]
-        if job.before and not taken and _lacking(job, place) and job_key(job.before) in counts["complete"]:
-            found[job.before] = found.get(job.before, 0) + 1
-    return {
-        job_key(base): f"Left to do elsewhere: the fine-tuning of {base.name} (runs: {count}), since "
-        f"{place.folder(base)} is not here. Call the study where it is, copy it here, or train it again by --again"
-        for base, count in found.items()
-    }
+def leftover_jobs(status: Status, by_key: Mapping[str, Job], place: Place) -> dict[Job, int]:
+    """The number of fine-tunings by run that wait for another machine, which trained the run."""
+    bases = [
+        job.before
+        for key, job in by_key.items()
+        if job.before and _lacks_base(job, place) and job_key(job.before) in status.complete
+        if key not in status.complete and key not in status.running
+    ]
+    return dict(Counter(bases))
 
 
 def data_dir(job: Job, given: str | None) -> str | None:
-    """The given folder, if this run's files are to be looked for there.
+    """The folder to read this job's data from.
 
-    One folder is given for all runs: what may lie elsewhere, as Fashion-MNIST does where a system's package put it, is
-    looked for there only if it is there.
+    One folder is given for all jobs. Fashion-MNIST may come from a system package instead, so it is read from the
+    given folder only if it is there.
     """
     data = job.run.data
-    there = data.startswith(("cifar", "imagenet")) or (given is not None and idx.is_in(given, data))
+    there = data.startswith(("cifar", "imagenet")) or (given is not None and mnist.is_in(given, data))
     return given if there else job.run.data_dir
 
 
@@ -164,7 +159,7 @@ def _finished(folder: Path) -> bool:
 
 
 def _train(run: RunConfig, folder: Path, labels_of: Path | None = None) -> str | None:
-    """Make the run, or go on with it; the source that made it, None where it was finished before."""
+    """Train or resume the run; return the hash of the code, or None if it was finished before."""
     from rich.console import Console
 
     from surelabel.training.fit import fit
@@ -173,41 +168,39 @@ def _train(run: RunConfig, folder: Path, labels_of: Path | None = None) -> str |
     if _finished(folder):
         return None
     begun = (folder / "config.yaml").is_file()
-    if begun:  # with a checkpoint what it started from no longer matters, and may have been moved since
+    if begun:  # the checkpoint replaces what it started from, which may have been moved since
         run = replace(run, init=RunFolder(folder).config.init)
-    source = results.source_of(Path(surelabel.__file__).parent)  # before the run: its files may change meanwhile
+    # Before training, during which the files may change.
+    source = records.source_of(Path(surelabel.__file__).parent)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    # Warnings too: hundreds of runs would repeat them.
-    with (folder.parent / f"{folder.name}.log").open("a", encoding="utf-8") as log, redirect_stderr(log):
+    # Warnings go to the log too: hundreds of runs would repeat them.
+    with (folder.parent / f"{folder.name}.log").open("a", encoding="utf-8") as file, redirect_stderr(file):
         try:
-            fit(run, begun, Console(file=log, width=120), labels_of)
+            fit(run, begun, Console(file=file, width=120), labels_of)
         except Exception:
-            traceback.print_exc(file=log)
+            traceback.print_exc(file=file)
             raise
     if not _finished(folder):
-        raise UserError(f"{run.data} has no test set, so that the run has no figures")
+        raise UserError(f"{run.data} has no test set, so the run has no metrics")
     return source
 
 
-def _report(queue: Queue, job: Job, record: Record, by_key: dict[str, Job]) -> None:
-    counts = queue.counts(by_key)
-    left = [by_key[key] for name in ("waiting", "running") for key in counts[name]]
-    seconds = Clock(queue.records(by_key).values()).total(left)
-    ahead = "unknown time" if seconds is None else f"about {duration(seconds / (len(counts['running']) + 1))}"
-    figures = f"accuracy {record['final']['accuracy']:.1%}, ECE {record['final']['ece']:.3f}"
-    say(f"[{len(counts['complete'])}/{len(by_key)}] {job.name}: {figures}, {duration(record['seconds'])}; {ahead} left")
+def _report(status: Status, job: Job, record: Record, by_key: dict[str, Job]) -> None:
+    left = [by_key[key] for key in (*status.waiting, *status.running)]
+    seconds = Clock(status.complete.values()).total(left)
+    ahead = "unknown time" if seconds is None else f"about {duration(seconds / (len(status.running) + 1))}"
+    metrics = f"accuracy {record['final']['accuracy']:.1%}, ECE {record['final']['ece']:.3f}"
+    log(f"[{len(status.complete)}/{len(by_key)}] {job.name}: {metrics}, {duration(record['seconds'])}; {ahead} left")
 
 
-def say(message: str) -> None:
+def log(message: str) -> None:
     print(message, flush=True)
 
 
 def process(jobs: Sequence[Job], place: Place, gpu: str | None = None) -> None:
-    """What a worker process runs: its exit code says how it ended."""
-    from surelabel.utils.signals import Stopped, stopping
-
+    """The main function of a worker process, on one GPU if given."""
     if gpu is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # which CUDA reads when it is first used
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # read when CUDA is first used
     try:
         with stopping():
             work(jobs, place)

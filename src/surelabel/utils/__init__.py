@@ -1,1 +1,1 @@
-"""What knows nothing of surelabel: errors, files, cores, devices, processes, random numbers, signals."""
+"""Helpers: errors, files, cores, devices, processes, random numbers, signals."""

@@ -1,16 +1,16 @@
-"""How many cores there are to use: a cluster or a container may give a process some of the machine's only."""
+"""How many CPU cores a process may use; a cluster or a container may not give it all."""
 
 import os
 
 
 def available_cores() -> int:
-    """The cores that this process may run on."""
+    """The number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cores_per_process(processes: int) -> int:
-    """The cores for each of so many processes on this machine."""
-    # Of fewer than the job has here, srun has bound this process to some: they are its own, and nobody's share.
+    """The number of cores for each of so many processes on this machine."""
+    # With fewer cores than its job has here, srun has already bound this process to its own.
     if available_cores() < int(os.environ.get("SLURM_CPUS_ON_NODE", "0")):
         return available_cores()
     return max(1, available_cores() // processes)

@@ -1,4 +1,4 @@
-"""CSV files for people, who may open them in a spreadsheet."""
+"""CSV files that may be opened in a spreadsheet."""
 
 import csv
 import re
@@ -7,12 +7,12 @@ from pathlib import Path
 
 from surelabel.utils.files import atomic_write
 
-DELIMITERS = ",;\t"  # the first where there is one column
+DELIMITERS = ",;\t"  # the first if there is only one column
 NUMBER = re.compile(r"[+-]\d+(\.\d*)?")
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[str | int | float]]) -> None:
-    """A line a row: texts as they are escape_formula, numbers with a fraction to six places."""
+    """Write one line per row: texts escaped, floats with six decimals."""
     with atomic_write(path) as file:
         lines = csv.writer(file)
         lines.writerow(header)
@@ -22,21 +22,21 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[str | i
 
 
 def delimiter_of(header: str) -> str:
-    """What separates the columns, by the first line; spreadsheets write semicolons where commas are for decimals."""
+    """The delimiter of a file with this first line: a comma, a semicolon or a tab."""
     return max(DELIMITERS, key=lambda sign: _columns(header, sign))
 
 
 def _columns(header: str, delimiter: str) -> int:
     try:
         return len(next(csv.reader([header], delimiter=delimiter), []))
-    except csv.Error:  # a long line is too long for one column
+    except csv.Error:  # a long line exceeds the size limit of a single field
         return 1
 
 
 def escape_formula(text: str | int) -> str:
-    """A text that a spreadsheet will show, not compute: a name may begin with =, and did not come from us.
+    """Prefix a text with ' if a spreadsheet would run it as a formula (formula injection).
 
-    A number stays one: -1 may be a class.
+    Numbers stay as they are: -1 may be a class.
     """
     text = str(text)
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) and not NUMBER.fullmatch(text) else text

@@ -1,4 +1,4 @@
-"""What a run computes on, and what each device can do."""
+"""Devices, their precision, and threads."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -8,25 +8,25 @@ import torch
 from surelabel.utils.errors import UserError
 from surelabel.utils.literals import Device, Precision
 
-NO_DOUBLE = {"mps"}  # devices that have no numbers of double precision
+NO_DOUBLE = {"mps"}  # devices without float64
 
 
 def resolve_device(device: Device) -> Device:
-    """This device if it is there; for "auto" a CUDA one if there is one.
+    """The given device, or an error if it is missing; "auto" is CUDA if available, else the CPU.
 
-    A Mac's GPU has to be asked for: what it needs is done and tested, but no Mac has run it yet.
+    "auto" never picks a Mac's GPU: the code for it has not run on a real one yet.
     """
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not there[device]:
-        raise UserError(f"device {device}: torch {torch.__version__} finds none here. Use --device cpu, or auto")
+        raise UserError(f"device {device}: torch {torch.__version__} finds none here. Use --device cpu or auto")
     return device
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Within this block a CPU works on one thread: small sums wait longer for a second one than they take."""
+    """Use one CPU thread: a small sum takes less time than waiting for a second thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -36,25 +36,25 @@ def one_thread() -> Iterator[None]:
 
 
 def default_precision(device: Device) -> Precision:
-    """Mixed with bfloat16 where the device computes faster in it: GPUs from compute capability 8 (Ampere) on."""
+    """bf16-mixed where that is faster: GPUs of compute capability 8 (Ampere) or later."""
     fast = device == "cuda" and torch.cuda.get_device_capability()[0] >= 8
     return "bf16-mixed" if fast else "32"
 
 
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
-    """Within this block, where the precision is mixed, torch makes products of bfloat16 numbers."""
+    """torch.autocast to bfloat16 if the precision is mixed, else nothing."""
     if precision != "bf16-mixed":
         return nullcontext()
-    # The cache of torch 2.6 hands what a pass without gradients made of the weights to the pass with them, which would
-    # then have none either (pytorch issue 112583).
+    # torch 2.6 would reuse weights that a pass without gradients has cast, and the pass with
+    # gradients would then have none (pytorch issue 112583).
     return torch.autocast(device.type, torch.bfloat16, cache_enabled=False)
 
 
 def accumulation_dtype(device: torch.device) -> torch.dtype:
-    """The most precise numbers of a device, to add up in."""
+    """The dtype to sum in: the most precise one of the device."""
     return torch.float32 if device.type in NO_DOUBLE else torch.float64
 
 
 def augmentation_device(device: torch.device) -> torch.device:
-    """Where views are made for this device: on it, unless it lacks the double precision that they round by."""
+    """Where to augment for this device: on it, unless it lacks float64, which the views need."""
     return torch.device("cpu") if device.type in NO_DOUBLE else device

@@ -1,7 +1,8 @@
-"""Which part of the work is this process's, and how the parts come together again.
+"""The process group: this rank's rows of a batch, and sums and gathers over all ranks.
 
-Random numbers and indices are drawn for the global batch, and each process takes its rows: so N processes see exactly
-the samples, views and weight draws that one would. What depends on the whole batch is gathered first.
+Random numbers and indices are drawn for the global batch, and each rank takes its rows, so N
+processes see exactly the samples, views and weight draws that one would. What depends on the whole
+batch is gathered first.
 """
 
 from collections.abc import Iterator
@@ -18,30 +19,30 @@ from surelabel.utils.errors import UserError
 
 @dataclass(frozen=True)
 class World:
-    """Process number `rank` of so many. Without others, every method gives back what it is given."""
+    """The rank of this process and the world size. Alone, every method returns its argument."""
 
     rank: int = 0
     size: int = 1
 
     def rows(self, count: int) -> slice:
-        """This process's rows of `count`, which the processes divide evenly."""
+        """This rank's rows of `count`, which must be divisible by the world size."""
         each = count // self.size
         return slice(self.rank * each, (self.rank + 1) * each)
 
     def first(self, own: int) -> int:
-        """The number of the first of this process's `own` rows in the global batch."""
+        """The position in the global batch of the first of this rank's `own` rows."""
         return self.rank * own
 
     def gather(self, own: Tensor) -> Tensor:
-        """The rows of all processes, in order; gradients flow back to whoever had the row."""
+        """The rows of all ranks, in order; gradients flow back to the rank of each row."""
         return own if self.size == 1 else _Gather.apply(own, self)  # type: ignore[no-untyped-call]
 
     def mean(self, own: Tensor) -> Tensor:
-        """The mean over the processes, with gradients."""
+        """The mean over the ranks, with gradients."""
         return own if self.size == 1 else self.gather(own[None]).mean(0)
 
     def sum(self, own: Tensor) -> Tensor:
-        """The sum over the processes, without gradients."""
+        """The sum over the ranks, without gradients."""
         if self.size == 1:
             return own
         total = own.detach().clone()
@@ -49,7 +50,7 @@ class World:
         return total
 
     def average_(self, own: list[Tensor]) -> None:
-        """Make these the means over the processes, in place."""
+        """Replace these tensors by their means over the ranks, in place."""
         if self.size == 1 or not own:
             return
         mean = self.sum(torch.cat([tensor.flatten() for tensor in own])) / self.size
@@ -57,21 +58,21 @@ class World:
             tensor.copy_(part.view_as(tensor))
 
     def local_sum(self, parts: Tensor) -> Tensor:
-        """This process's part of a sum, of the parts [n] that n processes had: as many as now, or others."""
+        """This rank's part of a sum that n ranks, perhaps more or fewer than now, saved as [n]."""
         return parts[self.rank] if len(parts) == self.size else parts.sum() / self.size
 
     def max(self, flag: int) -> int:
-        """The largest flag of all processes."""
+        """The largest flag of all ranks."""
         if self.size == 1:
             return flag
-        # NCCL takes no tensors of the CPU.
+        # NCCL does not take CPU tensors.
         largest = torch.tensor(flag, device="cuda" if dist.get_backend() == "nccl" else "cpu")
         dist.all_reduce(largest, dist.ReduceOp.MAX)
         return int(largest)
 
 
 class _Gather(torch.autograd.Function):
-    """All processes' rows one after another; a row's gradient is the sum of what all processes made of it."""
+    """All-gather of rows; the gradient of a row is summed over the ranks."""
 
     @staticmethod
     def forward(context: Any, own: Tensor, world: World) -> Tensor:
@@ -91,7 +92,7 @@ ALONE = World()
 
 @contextmanager
 def explain_lost_process(folder: object) -> Iterator[None]:
-    """Within this block, the loss of another process is told in words, with what to do."""
+    """Turn the death of another rank into a readable error."""
     try:
         yield
     except RuntimeError as error:
@@ -99,18 +100,18 @@ def explain_lost_process(folder: object) -> Iterator[None]:
         if not (isinstance(error, dist.DistError) or "gloo" in words or "NCCL" in words):
             raise
         raise UserError(
-            f"another process of this run was lost, so this one stopped too ({words[:100]}...). "
-            f"See what that one said; then go on with: surelabel fit --resume {folder}"
+            f"another process of this run died, so this one stopped too ({words[:100]}...). "
+            f"See its output, then resume: surelabel fit --resume {folder}"
         ) from error
 
 
 def is_rank_zero() -> bool:
-    """Whether this is the process that speaks for all."""
+    """Whether this process prints and writes files."""
     return not dist.is_initialized() or dist.get_rank() == 0
 
 
 def shut_down() -> None:
-    """End the connection to the other processes, together with them: the first one still has work to do alone."""
+    """Leave the process group, together with all ranks: rank 0 has work left to do alone."""
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""The one exception that means "the user can mend this"; hints for a mistyped word and for a missing package."""
+"""Errors that the user can fix; hints for misspelt words and missing packages."""
 
 import difflib
 from collections.abc import Iterable, Iterator
@@ -7,15 +7,15 @@ from pathlib import Path
 
 
 class UserError(Exception):
-    """A mistake in what was asked for or in the data given.
+    """A mistake in the options or in the data.
 
-    The message says what is wrong, where, and what to do about it. The command line prints it without a traceback
-    and exits with code 2.
+    The message says what is wrong, where, and what to do. The command line prints it without a
+    traceback and exits with code 2.
     """
 
 
 class Busy(UserError):
-    """Another process does this at the moment."""
+    """Another process is doing this."""
 
 
 class FolderExists(UserError):
@@ -27,12 +27,12 @@ class FolderExists(UserError):
 
 
 def words_of(error: Exception) -> str:
-    """What an error says; of one that is no `UserError` also what it is."""
+    """The message of a `UserError`, the repr of any other error."""
     return str(error) if isinstance(error, UserError) else repr(error)
 
 
 def suggestion(word: str, words: Iterable[str]) -> str:
-    """' Did you mean X?', or, where nothing is near, the list of the right words."""
+    """' Did you mean X?', or the list of all words if none is similar."""
     words = list(words)
     near = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
     return f" Did you mean {near[0]!r}?" if near else f" It can be {', '.join(words)}."
@@ -40,7 +40,7 @@ def suggestion(word: str, words: Iterable[str]) -> str:
 
 @contextmanager
 def optional_import(name: str, what: str) -> Iterator[None]:
-    """Within this block, a package that is not installed is told by the extra that brings it."""
+    """If a package is missing, raise an error that names the extra to install."""
     try:
         yield
     except ModuleNotFoundError as error:

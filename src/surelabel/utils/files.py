@@ -1,4 +1,4 @@
-"""Writing files so that a kill or a full disk never leaves half of one behind."""
+"""Write files so that a kill or a full disk never leaves half a file behind."""
 
 import os
 import tempfile
@@ -12,9 +12,10 @@ from surelabel.utils.errors import UserError
 
 @contextmanager
 def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
-    """Open a temporary file beside `path`; on leaving without an error, flush it to the disk and rename it to `path`.
+    """Write to a temporary file beside `path`, which replaces `path` if no error occurs.
 
-    An `OSError` (a full disk, a read-only folder) becomes a `UserError`; an earlier file at `path` stays as it was.
+    An `OSError` (a full disk, a read-only folder) becomes a `UserError`, and leaves an existing file
+    at `path` unchanged.
     """
     path = Path(path)
     temporary: str | None = None

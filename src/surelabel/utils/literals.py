@@ -1,4 +1,4 @@
-"""Choices that both the config, which imports no torch, and torch code name."""
+"""Types that the config needs, which must not import torch."""
 
 from typing import Literal
 

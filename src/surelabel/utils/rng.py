@@ -1,8 +1,9 @@
-"""All randomness: (seed, purpose, step, position in the global batch) -> draws. Never of rank, device or history.
+"""All random numbers, as functions of (seed, purpose, step, position in the global batch).
 
-A draw is made by a counter-based generator (Philox) whose 128-bit key is a hash of what the draw is for. Nothing is
-carried from step to step, so resuming replays nothing; and row p of a draw depends on p alone, not on how many rows
-were drawn, so that a batch split over several processes sees what one process would.
+They never depend on rank, device or history. Each draw has its own counter-based generator (Philox),
+whose 128-bit key is a hash of its purpose. No state is carried from step to step, so resuming
+replays nothing. Row p of a draw depends on p, not on the number of rows, so a batch that is split
+over several processes gets the same numbers as in one.
 """
 
 import math
@@ -14,14 +15,14 @@ from numpy.typing import NDArray
 
 
 def generator(seed: int, purpose: str, step: int = 0) -> np.random.Generator:
-    """A generator of its own for (seed, purpose, step)."""
+    """The generator of (seed, purpose, step)."""
     key = blake2b(f"{seed}/{purpose}/{step}".encode(), digest_size=16).digest()
     return np.random.Generator(np.random.Philox(key=int.from_bytes(key, "little")))
 
 
 def uniforms(seed: int, purpose: str, step: int, rows: int, columns: int) -> NDArray[np.float32]:
-    """U[0, 1) draws [rows, columns] in float32, one row for each position in the global batch."""
-    # float32 directly: a float64 just below one would round up to 1.0 and fall outside the half-open range.
+    """Uniform draws from [0, 1), one row per position in the global batch: [rows, columns]."""
+    # Drawn as float32: a float64 just below one would round up to 1.0.
     return generator(seed, purpose, step).random((rows, columns), dtype=np.float32)
 
 
@@ -29,47 +30,52 @@ def _order(seed: int, purpose: str, size: int, number: int) -> NDArray[np.int64]
     return generator(seed, purpose, number).permutation(size)
 
 
-# Orders are kept for the steps of a pass: of small ones PAWS has one for each class.
+# Orders are cached for the steps of a pass. PAWS has a small one per class.
 LARGE = 4096
 _kept_order = lru_cache(maxsize=4)(_order)
 _kept_small_order = lru_cache(maxsize=2048)(_order)
-# Beyond this many samples an order is computed place by place: a stored one would grow with the pool.
+# Beyond this many samples an order is computed position by position instead of stored.
 MOST_STORED = 2**17
-# Samples that are read from a disk are shuffled within a window of this many, made of short runs from everywhere.
+# Samples on disk are shuffled within windows of this many, made of short blocks from everywhere.
 WINDOW = 2**14
 TURNS = 4
 
 
-def sample_order(seed: int, purpose: str, step: int, batch: int, size: int, run: int = 1) -> NDArray[np.int64]:
-    """Which of `size` samples make up the batch of this step [batch].
+def sample_order(seed: int, purpose: str, step: int, batch: int, size: int, block_size: int = 1) -> NDArray[np.int64]:
+    """The indices, out of `size` samples, of the batch of this step [batch].
 
-    Passes over the samples follow one another without a gap, each without replacement and in an order of its own that
-    is a function of (seed, purpose, number of the pass). With `run` above one, samples are taken within a window of
-    whole runs of so many neighbours, so that what is read at about the same time lies together.
+    Each pass over the samples is without replacement, in an order that depends on (seed, purpose,
+    number of the pass); the next pass follows without a gap. With a `block_size` above one, blocks
+    of neighbouring samples are shuffled, then the samples within a window of blocks, so that samples
+    which are read at about the same time lie together on disk.
     """
     positions = np.arange(step * batch, (step + 1) * batch)
     passes, places = np.divmod(positions, size)
     chosen = np.empty(batch, dtype=np.int64)
     for number in np.unique(passes):
         here = passes == number
-        chosen[here] = _in_pass(seed, purpose, int(number), places[here], size, run)
+        chosen[here] = _in_pass(seed, purpose, int(number), places[here], size, block_size)
     return chosen
 
 
-def _in_pass(seed: int, purpose: str, number: int, places: NDArray[np.int64], size: int, run: int) -> NDArray[np.int64]:
-    if run > 1 and size > WINDOW:
-        return _by_runs(seed, purpose, number, places, size, run)
+def _in_pass(
+    seed: int, purpose: str, number: int, places: NDArray[np.int64], size: int, block_size: int
+) -> NDArray[np.int64]:
+    if block_size > 1 and size > WINDOW:
+        return _by_blocks(seed, purpose, number, places, size, block_size)
     if size > MOST_STORED:
         return shuffled(seed, purpose, number, places, size)
     order = _kept_small_order if size < LARGE else _kept_order
     return order(seed, purpose, size, number)[places]
 
 
-def _by_runs(seed: int, purpose: str, number: int, places: NDArray[np.int64], size: int, run: int) -> NDArray[np.int64]:
-    """The runs in random order, then all samples of a window of runs in random order.
+def _by_blocks(
+    seed: int, purpose: str, number: int, places: NDArray[np.int64], size: int, block_size: int
+) -> NDArray[np.int64]:
+    """Shuffle the blocks, then the samples within each window of blocks.
 
-    The ring of samples is cut into runs at another point in each pass, so that no two neighbours stay together and
-    the few samples that make no whole run are others each time.
+    Each pass cuts the ring of samples into blocks at another point, so that no neighbours always
+    stay together, and the few samples that do not fill a block are different ones each time.
     """
     moved = np.empty_like(places)
     for window in np.unique(places // WINDOW):
@@ -77,18 +83,19 @@ def _by_runs(seed: int, purpose: str, number: int, places: NDArray[np.int64], si
         start, end = window * WINDOW, min((window + 1) * WINDOW, size)
         order = _kept_order(seed, f"{purpose}, window {window}", int(end - start), number)
         moved[here] = start + order[places[here] - start]
-    runs, within = np.divmod(moved, run)
-    whole = runs < size // run
-    runs[whole] = shuffled(seed, f"{purpose}, runs", number, runs[whole], size // run)
+    blocks, within = np.divmod(moved, block_size)
+    whole = blocks < size // block_size
+    blocks[whole] = shuffled(seed, f"{purpose}, runs", number, blocks[whole], size // block_size)
     cut = int(generator(seed, f"{purpose}, cut", number).integers(size))
-    return (runs * run + within + cut) % size
+    return (blocks * block_size + within + cut) % size
 
 
 def shuffled(seed: int, purpose: str, number: int, places: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Where a shuffle of `size` samples puts these places, without making the whole of it.
+    """These positions under a random permutation of `size`, which is never stored as a whole.
 
-    A Feistel network: a place is two digits (left, right), and each is moved round by a hash of the other, in turns;
-    each turn can be undone, so that no two places meet. The few results beyond `size` go through it again.
+    A Feistel network: a position is two digits (left, right), and each in turn is shifted by a hash
+    of the other. Each turn is invertible, so no two positions collide. The few results beyond `size`
+    go through it again.
     """
     if size < 2:
         return places.copy()
@@ -107,7 +114,7 @@ def shuffled(seed: int, purpose: str, number: int, places: NDArray[np.int64], si
 
 
 def _hash(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finaliser of SplitMix64 (Steele, Lea and Flood, 2014)."""
+    """The finalizer of SplitMix64 (Steele, Lea and Flood, 2014)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: finish the step, save, and leave."""
+"""Ctrl-C and SIGTERM: finish the step, save, and exit."""
 
 import signal
 from collections.abc import Iterator
@@ -8,17 +8,18 @@ from typing import Any
 
 
 class Stopped(Exception):
-    """The run was asked to stop, and saved itself."""
+    """The run was stopped by a signal, and is saved."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
-        self.exit_code = 128 + number  # what a shell reports of a program that the signal ended
+        self.exit_code = 128 + number  # as shells report a program that a signal ended
 
 
 @contextmanager
 def stopping() -> Iterator[None]:
-    """Within this block the first SIGTERM raises SystemExit, as Ctrl-C raises KeyboardInterrupt: nothing takes it for a
-    mistake of what it interrupts, and what is held is given back.
+    """Let the first SIGTERM raise SystemExit, as Ctrl-C raises KeyboardInterrupt.
+
+    Neither is an `Exception`, so no handler takes it for an error of what it interrupts.
     """
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -33,9 +34,9 @@ def stopping() -> Iterator[None]:
 
 
 class StopRequest:
-    """Within this block the first signal only sets `requested`; a second Ctrl-C interrupts at once.
+    """A context in which the first signal only sets `requested`; a second Ctrl-C interrupts.
 
-    A signal in the middle of an update would otherwise leave a state that no uninterrupted run ever has.
+    An interrupt in the middle of an update would leave a state that no other run ever has.
     """
 
     def __init__(self) -> None:
@@ -46,7 +47,7 @@ class StopRequest:
         for number in (signal.SIGINT, signal.SIGTERM):
             try:
                 self._before[number] = signal.signal(number, self._note)
-            except ValueError:  # not in the main thread: whoever is there has to stop us in another way
+            except ValueError:  # not the main thread, which alone gets signals
                 break
         return self
 
@@ -60,6 +61,6 @@ class StopRequest:
         self.requested = number
 
     def end(self, requested: int = 0) -> None:
-        """Raise `Stopped` if a signal came, here or to another process."""
+        """Raise `Stopped` if a signal came, here or (`requested`) in another process."""
         if requested or self.requested:
             raise Stopped(requested or self.requested)

@@ -24,19 +24,19 @@ def parameters(name, shape, classes):
         ("resnet-50", (3, 224, 224), 1000, 25.557032),
     ],
 )
-def test_parameter_counts_are_the_published_ones(name, shape, classes, millions):
+def test_backbone_parameter_counts_are_the_published_ones(name, shape, classes, millions):
     digits = len(str(millions).split(".")[1])
     assert round(parameters(name, shape, classes) / 1e6, digits) == millions
 
 
 @pytest.mark.parametrize("name", ["wrn-10-1", "resnet-18", "resnet-50"])
 @pytest.mark.parametrize("side", [8, 28, 32])
-def test_features_have_the_stated_width_whatever_the_size_of_the_image(name, side):
+def test_backbone_feature_width_ignores_image_size(name, side):
     trunk = backbone(Network(name), (1, side, side)).eval()
     assert trunk(torch.rand(2, 1, side, side)).shape == (2, trunk.features)
 
 
-def test_a_wide_residual_network_equals_one_written_out_by_hand():
+def test_wide_resnet_equals_one_written_by_hand():
     """WRN-10-2 in functional form: the depth leaves one block a group."""
     torch.manual_seed(0)
     trunk = backbone(Network("wrn-10-2"), (3, 16, 16)).double().eval()
@@ -62,7 +62,7 @@ def test_a_wide_residual_network_equals_one_written_out_by_hand():
 
 
 @pytest.mark.parametrize("stride", [1, 2])
-def test_circular_padding_wraps_around(stride):
+def test_conv_circular_padding_wraps(stride):
     layer = Conv(2, 3, 3, stride, "circular")
     images = torch.rand(1, 2, 8, 8)
     tiled = images.tile(1, 1, 3, 3)
@@ -72,7 +72,7 @@ def test_circular_padding_wraps_around(stride):
 
 
 @pytest.mark.parametrize(("name", "side"), [("wrn-10-1", 32), ("resnet-18", 32), ("resnet-18", 64)])
-def test_with_circular_padding_features_do_not_change_under_a_roll(name, side):
+def test_backbone_circular_padding_is_invariant_to_rolls(name, side):
     """By a multiple of the network's total stride, so that strided layers see the same grid."""
     for padding, invariant in (("circular", True), ("zeros", False)):
         trunk = backbone(Network(name, padding=padding), (1, side, side)).double().eval()
@@ -81,12 +81,12 @@ def test_with_circular_padding_features_do_not_change_under_a_roll(name, side):
         assert torch.allclose(trunk(images), moved, atol=1e-10) == invariant
 
 
-def test_a_stem_stride_that_would_be_ignored_is_refused():
+def test_backbone_rejects_an_unused_stem_stride():
     with pytest.raises(UserError, match=r"network\.stem_stride"):
         backbone(Network("resnet-18", stem_stride=2), (3, 64, 64))
 
 
 @pytest.mark.parametrize("name", ["wrn-28", "wrn-11-2", "wrn-4-1", "wrn-28-0", "resnet-20", "vgg", ""])
-def test_an_unknown_network_is_refused_with_what_there_is(name):
+def test_backbone_rejects_unknown_names(name):
     with pytest.raises(UserError, match=r"wrn|10, 16, 22"):
         backbone(Network(name), (3, 32, 32))

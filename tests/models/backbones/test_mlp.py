@@ -8,7 +8,7 @@ from surelabel.models.backbones import backbone
 from surelabel.utils.errors import UserError
 
 
-def test_equals_numpys_matrix_products():
+def test_mlp_equals_numpy():
     made = backbone(Network("mlp-2-6"), (5,)).eval()
     rows = np.random.default_rng(0).normal(size=(7, 5)).astype(np.float32)
     expected = rows
@@ -20,11 +20,11 @@ def test_equals_numpys_matrix_products():
 
 
 @pytest.mark.parametrize("shape", [(9,), (2, 16), (3, 8, 8)])
-def test_takes_samples_of_any_shape(shape):
+def test_mlp_takes_any_shape(shape):
     assert backbone(Network("mlp-1-8"), shape)(torch.zeros(4, *shape)).shape == (4, 8)
 
 
-def test_with_the_other_norm_a_row_does_not_depend_on_the_others():
+def test_mlp_with_layer_norm_treats_rows_independently():
     rows = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
     for norm, alone in (("group", True), ("batch", False)):
         made = backbone(Network("mlp-2-8", norm=norm), (5,)).train()
@@ -32,11 +32,11 @@ def test_with_the_other_norm_a_row_does_not_depend_on_the_others():
 
 
 @pytest.mark.parametrize("name", ["mlp-0-8", "mlp-2", "mlp-2-0", "mlp"])
-def test_a_wrong_name_is_refused(name):
+def test_backbone_rejects_wrong_mlp_names(name):
     with pytest.raises(UserError, match=r"there is no network|is for images"):
         backbone(Network(name), (5,))
 
 
-def test_a_network_of_images_is_refused_for_rows():
-    with pytest.raises(UserError, match=r"'wrn-28-2' is for images, and these samples have the shape \(5,\)"):
+def test_backbone_rejects_image_networks_for_tables():
+    with pytest.raises(UserError, match=r"'wrn-28-2' is for images.*\(5,\)"):
         backbone(Network("wrn-28-2"), (5,))

@@ -1,4 +1,4 @@
-"""Backbones: samples, such as images [N, C, H, W] -> features [N, D], by name."""
+"""Backbones by name: images [N, C, H, W], or other samples -> features [N, D]."""
 
 import re
 
@@ -14,13 +14,13 @@ __all__ = ["MLP", "EfficientNetLite0", "ResNet", "WideResNet", "backbone"]
 
 
 def backbone(settings: Network, shape: tuple[int, ...]) -> WideResNet | ResNet | MLP | EfficientNetLite0:
-    """The backbone that these settings name, for samples of this shape, such as (C, H, W)."""
+    """The backbone of these settings for samples of this shape, such as (C, H, W)."""
     momentum = settings.norm_momentum if settings.norm == "batch" else None
     if match := re.fullmatch(r"mlp-([1-9]\d?)-([1-9]\d{0,4})", settings.name):
         return MLP(shape, int(match[1]), int(match[2]), momentum)
     if len(shape) != 3:
         raise UserError(
-            f"network.name {settings.name!r} is for images, and these samples have the shape {shape}: choose "
+            f"network.name {settings.name!r} is for images, but the samples have the shape {shape}: choose "
             "mlp-DEPTH-WIDTH, such as mlp-2-128"
         )
     if settings.name == pretrained.NAME:
@@ -31,12 +31,14 @@ def backbone(settings: Network, shape: tuple[int, ...]) -> WideResNet | ResNet |
         depth, widen = int(match[1]), int(match[2])
         if depth < 10 or (depth - 4) % 6 or widen < 1:
             raise UserError(
-                f"network.name {settings.name!r}: the depth of a wide residual network is 10, 16, 22, 28, ..."
+                f"network.name {settings.name!r}: the depth of a wide residual network must be 10, 16, 22, 28, ..."
             )
         return WideResNet(channels, depth, widen, momentum, padding, stride)
     if (match := re.fullmatch(r"resnet-(\d+)", settings.name)) and int(match[1]) in BLOCKS:
         if stride != 1 and min(height, width) >= SMALL:
-            raise UserError(f"network.stem_stride: a {settings.name} halves images from {SMALL} pixels on by itself")
+            raise UserError(
+                f"network.stem_stride must be 1: {settings.name} already halves images from {SMALL} pixels on"
+            )
         return ResNet(channels, int(match[1]), min(height, width), momentum, padding, stride)
     raise UserError(
         f"there is no network {settings.name!r}: network.name can be wrn-DEPTH-WIDTH (such as wrn-28-2), "

@@ -1,20 +1,20 @@
-"""What the backbones share."""
+"""Layers that the backbones share."""
 
 import torch
 from torch import Tensor, nn
 
 
 def norm(channels: int, momentum: float | None) -> nn.Module:
-    """BatchNorm, or, without a momentum, GroupNorm with groups of eight channels, or all where these do not divide."""
+    """BatchNorm; without a momentum, GroupNorm with groups of 8 channels if possible, else one."""
     if momentum is not None:
         return nn.BatchNorm2d(channels, momentum=momentum)
     return nn.GroupNorm(channels // 8 if channels % 8 == 0 else 1, channels)
 
 
 class Conv(nn.Conv2d):
-    """A convolution without bias whose output is the size of its input divided by the stride.
+    """A convolution without bias; the output has the size of the input divided by the stride.
 
-    `padding` says what lies beyond the border: "zeros", or "circular" for an image that wraps around.
+    `padding` is "zeros", or "circular" for periodic images.
     """
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1, padding: str = "zeros") -> None:
@@ -27,7 +27,7 @@ class Conv(nn.Conv2d):
 
 
 class MaxPool(nn.MaxPool2d):
-    """The maximum over 3×3 pixels at every second one; beyond the border lies nothing, or the other side."""
+    """3×3 max pooling with stride 2; `padding` is "zeros" (none count) or "circular"."""
 
     def __init__(self, padding: str = "zeros") -> None:
         self.wrap = 1 if padding == "circular" else 0
@@ -39,10 +39,10 @@ class MaxPool(nn.MaxPool2d):
 
 
 def wrapped(images: Tensor, border: int) -> Tensor:
-    """Images [N, C, H, W] with `border` pixels of the other side added at each edge."""
+    """Images [N, C, H, W], padded circularly by `border` pixels."""
     if border == 0:
         return images
-    # Not F.pad(mode="circular"), which loses the channels_last memory format: the convolution would pay for that.
+    # F.pad(mode="circular") loses the channels_last memory format, which slows the convolution.
     for axis in (2, 3):
         size = images.shape[axis]
         last, first = images.narrow(axis, size - border, border), images.narrow(axis, 0, border)

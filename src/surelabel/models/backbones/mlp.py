@@ -1,4 +1,4 @@
-"""Multi-layer perceptrons, for rows of a table."""
+"""Multi-layer perceptrons, for tables."""
 
 from math import prod
 
@@ -6,9 +6,9 @@ from torch import Tensor, nn
 
 
 class MLP(nn.Module):
-    """Samples of any shape, flattened -> features [N, D = width]: `depth` times linear, norm, activation.
+    """Samples [N, ...], flattened -> features [N, D = width]: `depth` × (linear, norm, ReLU).
 
-    The norm is BatchNorm, or, without a momentum, LayerNorm, which does not depend on the other samples.
+    The norm is BatchNorm; without a momentum, LayerNorm.
     """
 
     def __init__(self, shape: tuple[int, ...], depth: int, width: int, momentum: float | None) -> None:
@@ -16,7 +16,7 @@ class MLP(nn.Module):
         layers: list[nn.Module] = [nn.Flatten()]
         inputs = prod(shape)
         for _ in range(depth):
-            # The norm subtracts the mean, and a bias with it.
+            # No bias: the norm subtracts it.
             layers += [nn.Linear(inputs, width, bias=False), _norm(width, momentum), nn.ReLU(inplace=True)]
             inputs = width
         self.layers = nn.Sequential(*layers)

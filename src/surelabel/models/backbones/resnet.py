@@ -1,4 +1,4 @@
-"""Residual networks (He et al., 2016), with the stride of a bottleneck in its 3×3 convolution, as is usual by now."""
+"""Residual networks (He et al., 2016); bottlenecks have their stride in the 3×3 convolution."""
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ BLOCKS = {18: (2, 2, 2, 2), 50: (3, 4, 6, 3)}
 
 
 class Block(nn.Module):
-    """A residual block: two 3×3 convolutions, or, as a bottleneck, 1×1 - 3×3 - 1×1 with four times the channels."""
+    """A residual block: two 3×3 convolutions, or a bottleneck 1×1 - 3×3 - 1×1 with 4 × channels."""
 
     def __init__(
         self, inputs: int, width: int, stride: int, bottleneck: bool, momentum: float | None, padding: str
@@ -39,8 +39,8 @@ class Block(nn.Module):
 class ResNet(nn.Module):
     """Images [N, C, H, W] -> features [N, D]; D = 512, or 2048 with bottlenecks.
 
-    Images under 64 pixels get a 3×3 stem without pooling (`stem_stride` then applies): the usual 7×7 stem of stride 2
-    and its pooling would leave a 32-pixel image one feature wide.
+    Images below 64 pixels get a 3×3 stem of stride `stem_stride` without pooling: the usual 7×7
+    stem of stride 2 and its pooling would reduce 32 pixels to one.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Wide residual networks (Zagoruyko and Komodakis, 2016), in the form that the FixMatch family uses."""
+"""Wide residual networks (Zagoruyko and Komodakis, 2016), in FixMatch's version."""
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +13,8 @@ def _activation() -> nn.LeakyReLU:
 class Block(nn.Module):
     """norm - activation - conv - norm - activation - conv, added to its input.
 
-    Where the shape changes, the shortcut is a 1×1 convolution; in the network's first block it starts after the first
-    norm and activation, in the others before them.
+    Where the shape changes, the shortcut is a 1×1 convolution; in the network's first block it
+    branches off after the first norm and activation, in the others before them.
     """
 
     def __init__(
@@ -41,7 +41,8 @@ class Block(nn.Module):
 class WideResNet(nn.Module):
     """Images [N, C, H, W] -> features [N, D = 64 · width].
 
-    `depth` counts the convolutions, 6n + 4 of them; `width` multiplies the 16, 32, 64 channels of the three groups.
+    `depth` = 6n + 4 counts the convolutions; `width` multiplies the 16, 32 and 64 channels of the
+    three groups.
     """
 
     def __init__(
