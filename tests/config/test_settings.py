@@ -12,8 +12,7 @@ def test_a_run_survives_being_written_and_read(tmp_path):
 
 
 def test_every_key_can_be_set_by_its_dotted_name():
-    names = dict(keys())
-    assert {"method", "optimizer.lr", "views.weak", "evaluation.every"} <= set(names)
+    assert {"method", "optimizer.lr", "views.weak", "evaluation.every"} <= set(keys())
     assert with_settings(RunConfig(), {"optimizer.lr": 0.5}).optimizer.lr == 0.5
 
 
@@ -67,5 +66,5 @@ def test_a_bad_file_is_refused_by_name(tmp_path, text, message):
 
 
 def test_an_absent_file_is_told(tmp_path):
-    with pytest.raises(UserError, match="cannot read the configuration"):
+    with pytest.raises(UserError, match="cannot read the config"):
         read_yaml(tmp_path / "none.yaml")

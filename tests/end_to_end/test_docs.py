@@ -1,6 +1,5 @@
 """The documents say what is true: their examples run, and what they point to exists."""
 
-import argparse
 import re
 import shlex
 from dataclasses import replace
@@ -11,13 +10,16 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from surelabel.cli.fit import split
+from surelabel.cli import sweep
+from surelabel.cli.fit import read_options
 from surelabel.cli.main import main
+from surelabel.config.benchmarks import NAMED_DATA
 from surelabel.config.methods import METHODS
 from surelabel.config.recipes import recipe
 from surelabel.config.run import Batch, Network
 from surelabel.inference.trained_run import load
 from surelabel.utils.errors import UserError
+from tests.helpers.cli import parse
 from tests.helpers.runs import fit_folder
 
 ROOT = Path(__file__).parents[2]
@@ -140,73 +142,40 @@ def commands_of(page):
         found += re.findall(r"`surelabel ([\w-]+ [^`\n]+)`", text)
     for variable, value in {"$seed": "0", "$method": "fixmatch"}.items():
         found = [line.replace(variable, value) for line in found]
-    return [shlex.split(line) for line in found]
+    return [shlex.split(line) for line in found if "--help" not in line]
 
 
 COMMANDS_OF = [(page, words) for page in PAGES for words in commands_of(page)]
 
 
-class ParsedError(Exception):
-    """Raised where a command has parsed its arguments, before it does anything."""
-
-
-@pytest.fixture
-def parsed_only(monkeypatch):
-    """Commands come to their end as soon as their own parsers are content."""
-    import jsonargparse
-
-    from surelabel.cli import main as cli
-    from surelabel.cli import sweep
-
-    def wrapped(parse):
-        def parse_args(*given, **named):
-            parse(*given, **named)
-            raise ParsedError
-
-        return parse_args
-
-    def parsed(*given, **named):
-        raise ParsedError
-
-    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", wrapped(argparse.ArgumentParser.parse_args))
-    monkeypatch.setattr(cli, "_run", parsed)
-    monkeypatch.setattr(sweep, "sweep", parsed)
-
-    def main(words):
-        if words[0] == "data":  # others read settings with this parser, and go on
-            wrap = wrapped(jsonargparse.ArgumentParser.parse_args)
-            monkeypatch.setattr(jsonargparse.ArgumentParser, "parse_args", wrap)
-        with pytest.raises(ParsedError):
-            cli._dispatch(words)
-
-    return main
-
-
-def whole(words):
-    """Whether `fit` can read all its options without files that only a reader has."""
-    from surelabel.config.benchmarks import NAMED_DATA
-
-    given = split(words) if not words or words[0].startswith("--") else {"from": ""}
-    return given.get("data", "phc") in NAMED_DATA and not {"from", "resume", "config"} & given.keys()
+def read_only(words, monkeypatch):
+    """Parse a command as it parses itself, and read what it would train where that needs no file of the reader's."""
+    monkeypatch.setattr(sweep, "sweep", lambda *_: None)
+    options = parse(words)
+    given = vars(options)
+    if words[0] == "sweep":
+        assert sweep.run(options) == 0
+    elif words[0] != "fit":
+        return
+    elif {options.positional or "phc", given.get("data", "phc")} <= set(NAMED_DATA) and not {
+        "from",
+        "resume",
+        "config",
+    } & given.keys():
+        read_options(options)
 
 
 @pytest.mark.parametrize(("page", "words"), COMMANDS_OF, ids=lambda part: " ".join(part) if type(part) is list else "")
-def test_the_commands_of_the_documents_are_read_by_their_own_parsers(page, words, parsed_only, tmp_path, monkeypatch):
+def test_the_commands_of_the_documents_are_read_by_their_own_parsers(page, words, tmp_path, monkeypatch):
     """Unknown options, wrong values, and settings that the method does not read are refused there."""
     monkeypatch.chdir(tmp_path)
-    command, *rest = words
-    if command == "finetune":
-        split(rest[1:])
-    elif command == "fit" and not whole(rest):
-        split(rest[not rest[0].startswith("--") :])
-    else:
-        parsed_only(words)
+    read_only(words, monkeypatch)
 
 
 def test_the_documents_have_commands_of_every_kind():
     from surelabel.cli.main import COMMANDS
 
-    assert {words[0] for _, words in COMMANDS_OF} == set(COMMANDS) - {"recipes"}
+    assert {words[0] for _, words in COMMANDS_OF} == set(COMMANDS) - {"recipes", "completion"}
 
 
 @pytest.mark.parametrize(
@@ -218,10 +187,10 @@ def test_the_documents_have_commands_of_every_kind():
         "sweep --space selection.threshold=0.7:0.99 --data photos --labels 100",
     ],
 )  # fmt: skip
-def test_a_wrong_command_in_a_document_would_be_noticed(line, parsed_only, tmp_path, monkeypatch):
+def test_a_wrong_command_in_a_document_would_be_noticed(line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises((SystemExit, UserError)):
-        parsed_only(line.split())
+        read_only(line.split(), monkeypatch)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_wine
 
-from surelabel.cli.fit import read_options
 from surelabel.cli.main import main
 from surelabel.inference.trained_run import load
 from surelabel.utils.errors import UserError
+from tests.helpers.cli import fit_options
 
 
 @pytest.fixture(scope="module")
@@ -106,16 +106,16 @@ def test_a_damaged_encoding_is_told(folder, wine, tmp_path):
 
 
 def test_the_recipe_of_a_table_is_chosen_by_its_name_and_uses_all_labels():
-    run = read_options(["--data", "a table.CSV"]).run
+    run = fit_options(["--data", "a table.CSV"]).config
     assert (run.network.name[:4], run.views.strong, run.labels) == ("mlp-", "corrupt", "all")
-    assert read_options(["--data", "t.parquet", "--labels", "20"]).run.labels == 20
+    assert fit_options(["--data", "t.parquet", "--labels", "20"]).config.labels == 20
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--data", "t.csv", "--network.padding", "circular"], "--network.padding has no effect"),
-        (["--data", "t.csv", "--network.stem_stride", "2"], "--network.stem_stride has no effect"),
+        (["--data", "t.csv", "--network.stem_stride", "2"], "--network.stem-stride has no effect"),
         (
             ["--data", "t.csv", "--views.strong", "noise", "--table.corruption", "0.5"],
             "--table.corruption has no effect",
@@ -133,4 +133,4 @@ def test_the_recipe_of_a_table_is_chosen_by_its_name_and_uses_all_labels():
 )
 def test_what_a_table_cannot_have_is_refused(arguments, message):
     with pytest.raises(UserError, match=message):
-        read_options(arguments)
+        fit_options(arguments)

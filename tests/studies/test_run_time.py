@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 from surelabel.studies.cells import run_of
 from surelabel.studies.plan import Job, changed, settings_of
 from surelabel.studies.run_time import Clock
@@ -27,12 +24,3 @@ def test_clock_is_none_without_similar_runs():
     longer = Job(changed(JOB.run, {"steps": 1_000_000}))
     assert clock.seconds(longer) is None
     assert clock.total([JOB, longer]) is None
-
-
-def test_study_help_does_not_import_torch():
-    program = (
-        "import sys; from surelabel.cli import study as command; from surelabel.studies import worker, run_time\n"
-        "try: command.main(['--help'])\nexcept SystemExit: print('torch' in sys.modules)"
-    )
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert said.splitlines()[-1] == "False"

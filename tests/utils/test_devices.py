@@ -14,6 +14,7 @@ from surelabel.training.build_views import build_view
 from surelabel.training.state import TrainState
 from surelabel.utils import devices
 from surelabel.utils.errors import UserError
+from tests.helpers.cli import fit_options
 from tests.helpers.runs import fit_folder
 
 
@@ -84,10 +85,8 @@ def test_mixed_precision_normalises_before_rounding(tiny, tmp_path):
 
 
 def test_float16_is_rejected():
-    from surelabel.cli.fit import read_options
-
     with pytest.raises(UserError, match="bf16-mixed"):
-        read_options(["--precision", "16-mixed"])
+        fit_options(["--precision", "16-mixed"])
 
 
 def test_fit_moves_nothing_to_a_device_before_launch(tiny, monkeypatch):

@@ -116,7 +116,7 @@ def test_resume_with_another_world_size_keeps_the_metrics(tiny, tmp_path):
     begin = [sys.executable, str(script), *command(run, "--out", str(both), "--devices", "2")[3:]]
     stopped = subprocess.run(begin, check=False, capture_output=True, text=True, timeout=PATIENCE)
     assert stopped.returncode == 128 + signal.SIGTERM, stopped.stderr
-    assert stopped.stdout.count("Go on with: surelabel fit --resume") == 1
+    assert stopped.stdout.count("Resume with: surelabel fit --resume") == 1
     fit_folder(replace(run, out=str(both)), resume=True)
     fit_folder(replace(run, out=str(alone)))
     for mine, theirs in zip(rows(both), rows(alone), strict=True):

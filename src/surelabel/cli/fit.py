@@ -1,156 +1,134 @@
-"""The options of `surelabel fit`: a recipe, then a YAML file, then the command line, each over the one before."""
+"""surelabel fit: Train a classifier from a few labels and many unlabelled samples.
 
-import dataclasses
-import difflib
-import json
+  surelabel fit PICTURES --labels labels.csv        a folder of pictures, and the classes of some of its files
+  surelabel fit PICTURES --minutes 10               a sub-folder for each class, and one named unlabelled
+  surelabel fit table.csv --label-column species    rows of a table
+  surelabel fit cifar10 --labels 250 --data-dir DIR --method bam-uda
+
+--method, DATA, --labels and --size choose a recipe, which sets everything else; a --config file and any option change
+it. Your own data get bam-uda and all labels unless you choose. --print-config shows what a run would have.
+"""
+
+import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from surelabel.cli.fit_help import fit_help
-from surelabel.cli.fit_recipe import check_beside, check_together, chosen_recipe, from_run, number_of
+from surelabel.cli.fit_recipe import check_beside, check_together, chosen_recipe, from_run, number_of, read_folder
+from surelabel.cli.parser import Once, add_settings, settings_given
 from surelabel.config.benchmarks import NAMED_DATA
 from surelabel.config.methods import FILLED, find
-from surelabel.config.recipes import RELEASED, SIZES, finetune, parse
+from surelabel.config.recipes import RELEASED, SIZES, parse
 from surelabel.config.run import MACHINE, MORE_STEPS, RunConfig
-from surelabel.config.settings import (
-    CONFIG,
-    check_key,
-    flatten,
-    from_namespace,
-    keys,
-    parser,
-    read_run,
-    read_yaml,
-    to_yaml,
-    with_settings,
-    wrong_type,
-)
+from surelabel.config.settings import CONFIG, convert, read_yaml, to_yaml, with_settings
 from surelabel.config.validate import ignored_settings
 from surelabel.utils.errors import UserError, suggestion
-
-FINETUNE = """usage: surelabel finetune RUN [--SETTING VALUE ...]
-
-Teach a linear head, and the backbone of RUN under it, by RUN's labels: 50 passes over them, SGD with learning rate 0.02
-falling to zero. For PAWS, whose representations have no classifier of their own. The result is a run folder,
-RUN-finetuned unless --out names another; any setting of `surelabel fit` can be changed, such as --steps or
---optimizer.lr."""
 
 # Options that are not settings of the run itself.
 EXTRA = {
     "recipe": "a benchmark by name, such as cifar10-250 or uda-cifar10-250; `surelabel recipes` lists them",
-    "size": "laptop, unless you say otherwise: a small network for some minutes on a CPU; paper: the paper's size",
+    "size": "laptop (the default): a small network, minutes on a CPU; paper: the paper's size",
     "config": "a YAML file of settings, such as the config.yaml of a run folder",
-    "resume": "go on with the run in this folder; auto: with the one that these options name, if it was begun",
-    "minutes": "how long to train, instead of --steps: some steps are timed first",
-    "from": "a run folder: its settings and its labels, beside those that --labels adds",
-    "cv": "after training, train as many times again, each time without one such part of the labels, and test on that",
-    "print_config": "print the complete configuration and stop",
+    "resume": "continue the run in this folder; auto: the one that these options name, if it was begun",
+    "minutes": "how long to train, instead of --steps",
+    "from": "a run folder: its settings and labels, and those that --labels adds",
+    "cv": "after training, cross-validate with this many folds: train again without each, and test on it",
+    "print_config": "print the complete config and stop",
 }
-
+SHOWN = {
+    "data": ("labels", "label_column", "data_dir", "holdout", "image_size", "encoder"),
+    "run": ("method", "steps", "seed", "out", "init", "fidelity"),
+    "machine": ("device", "threads", "devices", "nodes", "precision"),
+    "often changed": ("network.name", "optimizer.lr", "batch.labelled", "batch.ratio", "evaluation.every"),
+}
 # For a folder or a file of the user's own, where the command line leaves them out.
 OWN_DATA: dict[str, Any] = {"method": "bam-uda", "labels": "all"}
-
-# What self-training and PAWS have different values of.
+# What methods of different families have different values of.
 FAMILY = ("paws", "optimizer", "teacher", "average", "head", "views", "batch", "selection", "target")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What to run, and whether to go on with what its folder holds."""
+    """What to train, and how it is asked for."""
 
-    run: RunConfig
+    config: RunConfig
     resume: bool
     minutes: float | None = None
     folds: int | None = None
+    print_config: bool = False
 
 
-def read_options(arguments: list[str]) -> Options | None:
-    """The options that these arguments mean; None where they only ask for something to be printed."""
-    given = split(_with_data(arguments))
-    if "help" in given:
-        print(fit_help(RunConfig(), EXTRA), end="")
-        return None
-    extra = {key: given.pop(key) for key in EXTRA if key in given}
-    for key, value in given.items():
-        check_key(key, value)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "positional", metavar="DATA", nargs="?", help="a folder, a file, or a data set by name (--data)"
+    )
+    extra = parser.add_argument_group("recipe and time")
+    for name, text in EXTRA.items():
+        if name == "print_config":
+            extra.add_argument("--print-config", action="store_true", help=text)
+        else:
+            extra.add_argument(f"--{name}", action=Once, default=argparse.SUPPRESS, metavar=name.upper(), help=text)
+    add_settings(parser, SHOWN)
+
+
+def run(options: argparse.Namespace) -> int:
+    return train(read_options(options))
+
+
+def train(options: Options, labels_of: str | None = None) -> int:
+    """Train what the options say, and write what a run on the user's own data leaves."""
+    if options.print_config:
+        print(to_yaml(options.config), end="")
+        return 0
+    from surelabel.inference.trained_run import fit
+    from surelabel.utils.distributed import is_rank_zero, shut_down
+    from surelabel.utils.signals import Stopped
+
+    folder = options.config.folder
+    try:
+        trained = fit(options.config, resume=options.resume, labels_of=labels_of, minutes=options.minutes)
+        first = is_rank_zero()
+        shut_down()
+        if first and (options.config.data not in NAMED_DATA or options.folds):
+            from surelabel.cli.fit_outputs import write_fit_outputs
+
+            write_fit_outputs(trained, options.folds)
+    except Stopped as stopped:
+        if is_rank_zero():
+            again = f" --cv {options.folds}" if options.folds else ""
+            print(f"Stopped by {stopped} and saved. Resume with: surelabel fit --resume {folder}{again}")
+        return stopped.exit_code
+    if first:
+        print(f"The run is in {folder}")
+    return 0
+
+
+def read_options(options: argparse.Namespace) -> Options:
+    """What a parsed command line means."""
+    given = settings_given(options)
+    extra = {key: getattr(options, key) for key in EXTRA if key in vars(options) and key != "print_config"}
+    if options.positional is not None:
+        given = _with_data(options.positional, given)
     check_together(given, extra)
     if "from" in extra:
         given, extra = from_run(given, extra)
-    options = _resumed(given, extra) if extra.get("resume", "auto") != "auto" else _begun(_run(given, extra), extra)
-    options = replace(options, minutes=number_of(extra, "minutes", 0.01), folds=number_of(extra, "cv", 2))
-    check_beside(options.run, extra)
-    if "print_config" in extra:
-        print(to_yaml(options.run), end="")
-        return None
-    return options
+    made = _resumed(given, extra) if extra.get("resume", "auto") != "auto" else _begun(_config(given, extra), extra)
+    check_beside(made.config, extra)
+    minutes, folds = number_of(extra, "minutes", 0.01), number_of(extra, "cv", 2)
+    return replace(made, minutes=minutes, folds=folds, print_config=options.print_config)
 
 
-def _with_data(arguments: list[str]) -> list[str]:
+def _with_data(data: str, given: dict[str, Any]) -> dict[str, Any]:
     """`surelabel fit PICTURES ...` is short for `surelabel fit --data PICTURES ...`."""
-    if not arguments or arguments[0].startswith("-"):
-        return arguments
-    data, *rest = arguments
+    if "data" in given:
+        raise UserError("--data is given twice")
     if not Path(data).exists() and data not in NAMED_DATA:
         raise UserError(f"there is no file or folder {data!r}, nor a data set so named.{suggestion(data, NAMED_DATA)}")
-    return ["--data", data, *rest]
+    return {"data": data} | given
 
 
-def finetune_options(arguments: list[str]) -> Options | None:
-    """RUN and the settings to change, as options of `surelabel finetune`."""
-    if not arguments or {"-h", "--help"} & set(arguments):
-        print(FINETUNE)
-        return None
-    folder, *rest = arguments
-    given = split(rest)
-    for key in set(given) - set(EXTRA):
-        check_key(key, given[key])
-    if refused := set(given) & (set(EXTRA) | {"method", "init", "labels", "seed"}):
-        raise UserError(
-            f"surelabel finetune takes the labels and the network of {folder}: --{min(refused)} has no place"
-        )
-    base = read_run(folder)
-    try:
-        labelled = len(json.loads((Path(folder) / "split.json").read_text(encoding="utf-8"))["labelled"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"cannot read {Path(folder) / 'split.json'}: {error!r}") from error
-    run = parsed(finetune(base, folder, labelled), given)
-    _check_used(run, given)
-    return Options(run, resume=False)
-
-
-def split(arguments: list[str]) -> dict[str, str]:
-    """'--key value' and '--key=value' pairs; in a key, a dash and an underscore are the same."""
-    given: dict[str, str] = {}
-    rest = list(arguments)
-    while rest:
-        word = rest.pop(0)
-        if word in ("-h", "--help"):
-            return {"help": ""}
-        if not word.startswith("--"):
-            raise UserError(f"{word!r} is not an option: give settings as --key value")
-        key, equals, value = word[2:].partition("=")
-        key = key.replace("-", "_")
-        if not equals and key != "print_config":
-            if not rest or rest[0].startswith("--"):
-                raise UserError(f"--{key} needs a value")
-            value = rest.pop(0)
-        if key in given:
-            raise UserError(f"--{key} is given twice")
-        if key not in EXTRA:
-            _check_option(key)
-        given[key] = value
-    return given
-
-
-def _check_option(key: str) -> None:
-    near = difflib.get_close_matches(key, [*dict(keys()), *EXTRA], n=1)
-    if near and near[0] in EXTRA:
-        raise UserError(f"there is no option --{key}. Did you mean --{near[0]}?")
-    check_key(key)
-
-
-def _run(given: dict[str, str], extra: dict[str, str]) -> RunConfig:
+def _config(given: dict[str, Any], extra: dict[str, str]) -> RunConfig:
     """The recipe, changed by the file, changed by the command line."""
     from_file: dict[str, Any] = read_yaml(extra["config"]) if "config" in extra else {}
     if "method" in from_file and given.get("method", from_file["method"]) != from_file["method"]:
@@ -169,45 +147,48 @@ def _run(given: dict[str, str], extra: dict[str, str]) -> RunConfig:
     choice: dict[str, Any] = {key: asked[key] for key in ("method", "data", "labels") if key in asked}
     if "size" in extra and extra["size"] not in SIZES:
         raise UserError(f"there is no size {extra['size']!r}.{suggestion(extra['size'], SIZES)}")
-    chosen_run = chosen_recipe(choice, asked, extra)
+    config = chosen_recipe(choice, asked, extra)
     if asked.get("fidelity") == "released":
-        chosen_run = with_settings(chosen_run, RELEASED)
-    run = parsed(with_settings(chosen_run, from_file), given)
-    _check_used(run, given)
-    return run
+        config = with_settings(config, RELEASED)
+    config = with_settings(with_settings(config, from_file), given)
+    check_used(config, given)
+    return config
 
 
-def _check_used(run: RunConfig, given: dict[str, str]) -> None:
-    """A setting that the method never reads must not look as if it did something."""
+def check_used(config: RunConfig, given: dict[str, Any]) -> None:
+    """Raise where a setting that the run never reads would look as if it did something."""
+    ignored = ignored_settings(config)
     for key in given:
-        if key == "label_column" and not run.tabular:
-            raise UserError(f"--label-column is of tables, .csv or .parquet files, and {run.data} is none")
-        if key in ignored_settings(run):
-            raise UserError(f"--{key} has no effect on this run ({run.method}): leave it out")
+        if key == "label_column" and not config.tabular:
+            raise UserError(f"--label-column is of tables, .csv or .parquet files, and {config.data} is none")
+        if key in ignored:
+            raise UserError(f"--{key.replace('_', '-')} has no effect on this run ({config.method}): leave it out")
 
 
-def parsed(run: RunConfig, given: dict[str, str]) -> RunConfig:
-    """The run with settings replaced that are given as text, each checked for its type."""
-    from jsonargparse import ArgumentError
-
-    made = parser()
-    made.set_defaults(flatten(dataclasses.asdict(run)))
-    try:
-        return from_namespace(made.parse_args([f"--{key}={value}" for key, value in given.items()]))
-    except ArgumentError as error:
-        raise wrong_type(error, dict(given)) from None
-
-
-def _begun(run: RunConfig, extra: dict[str, str]) -> Options:
+def _begun(config: RunConfig, extra: dict[str, str]) -> Options:
     """A new run; or, with --resume auto, the same one again if its folder is there."""
-    return Options(run, resume="resume" in extra and (run.folder / CONFIG).is_file())
+    return Options(config, resume="resume" in extra and (config.folder / CONFIG).is_file())
 
 
-def _resumed(given: dict[str, str], extra: dict[str, str]) -> Options:
+def _resumed(given: dict[str, Any], extra: dict[str, str]) -> Options:
     """The run in the folder that --resume names, with its own settings."""
     folder = Path(extra["resume"])
     if "steps" in given:
         raise UserError(f"--resume {folder} cannot change --steps: {MORE_STEPS}")
-    if set(given) - MACHINE or set(extra) - {"resume", "print_config", "cv"}:
-        raise UserError("--resume RUN goes on with that run's own settings: leave the other options out")
-    return Options(parsed(replace(read_run(folder, "--resume "), out=str(folder)), given), resume=True)
+    if set(given) - MACHINE or set(extra) - {"resume", "cv"}:
+        raise UserError("--resume RUN continues with that run's own settings: leave the other options out")
+    return Options(with_settings(replace(read_folder(folder, "--resume"), out=str(folder)), given), resume=True)
+
+
+def read_assignments(words: Sequence[str], option: str) -> dict[str, Any]:
+    """KEY=VALUE words as settings."""
+    found: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        key = key.replace("-", "_")
+        if not equals:
+            raise UserError(f"{option} {word}: write it as KEY=VALUE, such as {option} steps=500")
+        if key in found:
+            raise UserError(f"{option} {key} is given twice")
+        found[key] = value if key in EXTRA else convert(key, value)
+    return found

@@ -9,7 +9,6 @@ from surelabel.config.methods import find
 from surelabel.config.recipes import SIZES, pictures, recipe
 from surelabel.config.run import RunConfig
 from surelabel.config.settings import CONFIG, read_run
-from surelabel.data.probe import looks_photographic
 from surelabel.utils.errors import UserError
 
 
@@ -20,13 +19,15 @@ def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str
         if "size" in extra:
             raise UserError("--size chooses the size of a network, and encoder is one: leave --size out")
         return pictures(**({"method": RunConfig.method, "data": data, "labels": RunConfig.labels} | choice))
+    from surelabel.data.probe import looks_photographic
+
     free = data not in NAMED_DATA and "size" not in extra and not {"network.name", "encoder"} & set(asked)
     if free and Path(data).is_dir() and find(choice["method"]).family != "paws" and looks_photographic(data):
         return pictures(**choice)
     return recipe(**choice, size=extra.get("size", SIZES[0]))
 
 
-def check_together(given: dict[str, str], extra: dict[str, str]) -> None:
+def check_together(given: dict[str, Any], extra: dict[str, str]) -> None:
     """What the options that are not settings cannot be together with."""
     rules = [
         ("minutes", given, ("steps",)),
@@ -42,15 +43,15 @@ def check_together(given: dict[str, str], extra: dict[str, str]) -> None:
         raise UserError("--from RUN trains again with more labels: name a .csv file that has them by --labels")
 
 
-def check_beside(run: RunConfig, extra: dict[str, str]) -> None:
+def check_beside(config: RunConfig, extra: dict[str, str]) -> None:
     """The same, of settings that a file or an earlier run may have brought."""
     for key in ("minutes", "cv"):
-        if key in extra and run.processes > 1:
+        if key in extra and config.processes > 1:
             raise UserError(
-                f"--{key} is for one process, and this run has {run.processes}: add --devices 1 --nodes 1, or leave "
+                f"--{key} is for one process, and this run has {config.processes}: add --devices 1 --nodes 1, or leave "
                 "it out"
             )
-    if "cv" in extra and run.holdout is not None:
+    if "cv" in extra and config.holdout is not None:
         raise UserError("--cv and --holdout do not go together: leave one out")
 
 
@@ -68,18 +69,25 @@ def number_of(extra: dict[str, str], key: str, least: float) -> Any:
     return number
 
 
-def from_run(given: dict[str, str], extra: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def from_run(given: dict[str, Any], extra: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
     """The settings of an earlier run, and its labels and the new ones together."""
     folder = Path(extra["from"])
-    run = read_run(folder, "--from ")
-    inside = Path(run.data, "labels.csv")
-    earlier = run.label_files or ((str(inside),) if inside.is_file() else ())
+    config = read_folder(folder, "--from")
+    inside = Path(config.data, "labels.csv")
+    earlier = config.label_files or ((str(inside),) if inside.is_file() else ())
     if not earlier:
         raise UserError(
-            f"{folder} took its labels from {run.data} itself: --from is for folders of pictures whose classes a .csv "
-            "file names. Add the new labels there, and fit again without --from"
+            f"{folder} took its labels from {config.data} itself: --from is for folders of pictures whose classes a "
+            ".csv file names. Add the new labels there, and fit again without --from"
         )
     rest = {key: value for key, value in extra.items() if key != "from"}
     out = next(name for number in count(2) if not Path(name := f"{str(folder).rstrip('/')}-{number}").exists())
     labels = ",".join((*earlier, given["labels"]))
     return {"out": out} | given | {"labels": labels}, rest | {"config": str(folder / CONFIG)}
+
+
+def read_folder(folder: str | Path, option: str) -> RunConfig:
+    """The config of the run folder that an option names."""
+    if not (Path(folder) / CONFIG).is_file():
+        raise UserError(f"{option} {folder} is not a run folder: it has no {CONFIG}")
+    return read_run(folder)

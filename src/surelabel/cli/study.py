@@ -1,4 +1,11 @@
-"""`surelabel study`: list the studies, run one with any number of workers, import finished runs."""
+"""surelabel study: Make one of the paper's tables or figures.
+
+  surelabel study table1              make it; the same command again resumes
+  surelabel study --list              the studies, and the time that each would take
+  surelabel study import RUN ...      take over finished run folders of `surelabel fit`
+
+All workers on one storage share its runs; finished runs are never repeated.
+"""
 
 import argparse
 import multiprocessing
@@ -8,46 +15,27 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from surelabel.cli.arguments import positive
+from surelabel.cli.parser import positive
 from surelabel.cli.study_filters import chosen, in_words, part_of
+from surelabel.config.recipes import SIZES
 from surelabel.studies import records
 from surelabel.studies.catalogue import STUDIES, find
-from surelabel.studies.plan import SCALES, Cell, Job, Study, folder_name, job_key, jobs_of
+from surelabel.studies.plan import Cell, Job, Study, folder_name, job_key, jobs_of
 from surelabel.studies.queue import Queue
 from surelabel.studies.worker import Place, data_dir, leftover_jobs, log, process, work
 from surelabel.utils.errors import UserError
 
-DESCRIPTION = """Make one of the paper's tables or figures: `surelabel study table1`. All workers on
-one storage share its runs; finished runs are never repeated, and interrupted ones are resumed.
-`surelabel study --list` lists the studies; `surelabel study import RUN ...` takes over finished run
-folders."""
 
-
-def main(arguments: list[str]) -> int:
-    if arguments[:1] == ["import"]:
-        from surelabel.cli.study_import import main as import_runs
-
-        return import_runs(arguments[1:])
-    options = _parser().parse_args(arguments)
-    if options.list:
-        return _list(options)
-    if options.name is None:
-        raise UserError("name a study, such as table1; `surelabel study --list` lists them")
-    study = find(options.name)
-    folder = Path(options.out)
-    if not study.cells(options.scale):
-        return _write_static(study, folder / "results")
-    return run_study(study, options, _place(options))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="surelabel study", description=DESCRIPTION, allow_abbrev=False)
-    parser.add_argument("name", nargs="?", metavar="NAME", help="which study")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME", help="which study; or import, to take over run folders")
+    parser.add_argument(
+        "folders", nargs="*", metavar="RUN", type=Path, help="after import: a run folder, or a folder of run folders"
+    )
     parser.add_argument(
         "--list", action="store_true", help="describe all studies, or this one, and estimate the time that is left"
     )
     parser.add_argument(
-        "--scale", choices=SCALES, default="laptop", help="small runs, or those of the paper (default: laptop)"
+        "--scale", choices=SIZES, default="laptop", help="small runs, or those of the paper (default: laptop)"
     )
     parser.add_argument("--seeds", type=positive, metavar="N", help="runs per setting (default: the study's)")
     parser.add_argument("--workers", type=positive, default=1, metavar="N", help="processes here (default: 1)")
@@ -62,7 +50,23 @@ def _parser() -> argparse.ArgumentParser:
         "--again", action="store_true", help="train runs again that a fine-tuning needs and whose folders are not here"
     )
     parser.add_argument("--tables", action="store_true", help="train nothing: make the tables of finished runs")
-    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.name == "import":
+        from surelabel.cli.study_import import import_runs
+
+        return import_runs(options.folders, Path(options.out))
+    if options.folders:
+        raise UserError(f"{str(options.folders[0])!r} is one argument too many: see --help")
+    if options.list:
+        return _list(options)
+    if options.name is None:
+        raise UserError("name a study, such as table1; `surelabel study --list` lists them")
+    study = find(options.name)
+    if not study.cells(options.scale):
+        return _write_static(study, Path(options.out) / "results")
+    return run_study(study, options, _place(options))
 
 
 def _list(options: argparse.Namespace) -> int:

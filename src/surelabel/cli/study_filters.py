@@ -6,11 +6,12 @@ from dataclasses import asdict, replace
 from hashlib import blake2b
 from typing import Any
 
+from surelabel.cli.fit import EXTRA, read_assignments
 from surelabel.config.recipes import RELEASED
 from surelabel.config.run import OF_THE_MACHINE, RunConfig
-from surelabel.config.settings import flatten
+from surelabel.config.settings import changed, flatten, with_settings
 from surelabel.config.validate import ignored_settings, validate
-from surelabel.studies.plan import Cell, Job, changed
+from surelabel.studies.plan import Cell, Job
 from surelabel.utils.errors import UserError
 
 # Runs that differ in one of these may differ in other settings too.
@@ -45,12 +46,7 @@ def _changed(job: Job, settings: Mapping[str, Any]) -> Job:
 
 def _settings(given: Sequence[str], run: RunConfig) -> dict[str, Any]:
     """Parse KEY=VALUE pairs and check them on one of the runs."""
-    from surelabel.cli.fit import EXTRA, parsed, split
-
-    for word in given:
-        if "=" not in word:
-            raise UserError(f"--set {word}: write it as KEY=VALUE, such as --set steps=500")
-    asked = split([f"--{word}" for word in given])
+    asked = read_assignments(given, "--set")
     if known := asked.keys() & EXTRA.keys():
         instead = "; --scale paper makes runs of the paper's size" if "size" in known else ""
         raise UserError(f"--set {min(known)}: this is not a setting of a run{instead}")
@@ -63,8 +59,8 @@ def _settings(given: Sequence[str], run: RunConfig) -> dict[str, Any]:
         )
     if "seed" in asked:
         raise UserError("--set seed: a study uses the seeds 0, 1, ...; set their number with --seeds")
-    typed = flatten(asdict(parsed(run, asked)))
-    return {key: typed[key] for key in asked}
+    with_settings(run, asked)
+    return asked
 
 
 def _check_constant(settings: Mapping[str, Any], runs: Sequence[RunConfig], asked: str | None = None) -> None:

@@ -1,7 +1,6 @@
 """`surelabel study import`: take over run folders that `surelabel fit` made."""
 
-import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +19,11 @@ def nearest(settings: Mapping[str, Any], jobs: Iterable[Job]) -> str:
     return f"the nearest differs in {', '.join(apart[0])}" if apart else "and none has its method, data and labels"
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="surelabel study import", allow_abbrev=False,
-        description="Take over finished run folders whose settings are those of a study's run.",
-    )  # fmt: skip
-    parser.add_argument("runs", nargs="+", metavar="RUN", type=Path, help="a run folder, or a folder of run folders")
-    parser.add_argument("--out", default=".", metavar="DIR", help="as in `surelabel study` (default: this folder)")
-    options = parser.parse_args(arguments)
-    folders = list(records.finished_folders(options.runs))
-    target = Path(options.out) / "results" / "runs"
+def import_runs(folders: Sequence[Path], out: Path) -> int:
+    """Write a record of each finished run in these folders whose settings are those of a study's run."""
+    if not folders:
+        raise UserError("name the run folders to import: surelabel study import RUN ...")
+    target = out / "results" / "runs"
     known = records.read_all(target)
     wanted = {
         job_key(job): job
@@ -38,7 +32,7 @@ def main(arguments: list[str]) -> int:
         for job in jobs_of(study.cells(scale), seeds=1)
     }
     taken = others = 0
-    for folder in folders:
+    for folder in records.finished_folders(folders):
         try:
             record = records.record_of(folder)
         except UserError as error:  # damaged, or of another version

@@ -1,18 +1,23 @@
-"""`surelabel sweep`: tune the settings of a run with Optuna on held-out labels."""
+"""surelabel sweep: Tune settings on held-out labels.
+
+Tries values from the --space of each setting, chooses the next by the results so far, and stops bad trials early. All
+options of `surelabel fit` are allowed too. The objective is computed on held-out labelled samples (--holdout, default
+20%), and on the test set only with --holdout none.
+"""
 
 import argparse
 import itertools
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from surelabel.cli.arguments import positive
-from surelabel.cli.fit import parsed, read_options, split
+from surelabel.cli.fit import add_arguments as add_fit_arguments
+from surelabel.cli.fit import read_options, train
+from surelabel.cli.parser import positive
 from surelabel.cli.sweep_space import Space, check_used, read_space
 from surelabel.config.run import RunConfig
-from surelabel.config.settings import read_yaml
+from surelabel.config.settings import read_yaml, with_settings
 from surelabel.studies.plan import Job, key_of, settings_of
 from surelabel.studies.storage import open_storage
 from surelabel.utils.errors import UserError, words_of
@@ -20,77 +25,64 @@ from surelabel.utils.errors import UserError, words_of
 if TYPE_CHECKING:
     import optuna
 
-DESCRIPTION = """Tune settings: try values from the --space of each, choose the next ones by the
-results so far, and stop bad trials early. Options that are not listed here are those of `surelabel
-fit`. The objective is computed on held-out labelled samples (--holdout, default 20%), and on the
-test set only with --holdout none."""
 OBJECTIVES: dict[str, Literal["maximize", "minimize"]] = {"accuracy": "maximize", "ece": "minimize"}
 HOLDOUT = "20%"
 
 
-def main(arguments: list[str]) -> int:
-    parser = _parser()
-    options, rest = parser.parse_known_args(arguments)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    own = parser.add_argument_group("sweep")
+    own.add_argument("--trials", type=positive, default=20, metavar="N", help="number of trials in all (default: 20)")
+    own.add_argument(
+        "--objective", choices=OBJECTIVES, default="accuracy", help="metric to optimise (default: accuracy)"
+    )
+    own.add_argument(
+        "--space", action="append", default=[], metavar="KEY=VALUES",
+        help="LOW:HIGH, log:LOW:HIGH or A,B,C for a setting of `surelabel fit`; repeatable",
+    )  # fmt: skip
+    own.add_argument("--name", default="sweep", help="name of the sweep in its storage (default: sweep)")
+    own.add_argument("--folder", default="runs/sweep", metavar="DIR", help="for the runs (default: runs/sweep)")
+    own.add_argument("--storage", metavar="URL", help="sqlite:///FILE (default: in DIR) or postgresql://..., shared")
+    own.add_argument(
+        "--sampler", choices=("tpe", "random"), default="tpe", help="chooses the next values (default: tpe)"
+    )
+    own.add_argument(
+        "--pruner", choices=("median", "hyperband", "none"), default="median",
+        help="stops bad trials early (default: median)",
+    )  # fmt: skip
+    add_fit_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> int:
     spaces = [read_space(text) for text in options.space]
     if not spaces:
         raise UserError("name at least one setting to tune, such as --space optimizer.lr=log:0.003:0.3")
     keys = [space.key for space in spaces]
     if twice := {key for key in keys if keys.count(key) > 1}:
         raise UserError(f"--space {min(twice)} is given twice")
-    given = split(rest)
-    if refused := set(given) & {*keys, "resume", "out", "minutes", "cv"}:
+    given = vars(options)
+    if refused := given.keys() & {*keys, "resume", "out", "minutes", "cv"}:
         raise UserError(f"--{min(refused)} cannot be combined with --space and --folder: leave it out")
-    if "config" not in given or not read_yaml(given["config"]).get("holdout"):
-        given = {"holdout": HOLDOUT} | given
     if given.get("holdout") == "none":
-        given["holdout"] = "null"  # in YAML, to override a config file
-    asked = read_options([f"--{key}={value}" for key, value in given.items()])
-    if asked is None:
-        return 0
-    check_used(asked.run, spaces)
+        options.holdout = None
+    elif "config" not in given or not read_yaml(options.config).get("holdout"):
+        given.setdefault("holdout", HOLDOUT)
+    asked = read_options(options)
+    if asked.print_config:
+        return train(asked)
+    check_used(asked.config, spaces)
     from surelabel.utils.signals import Stopped
 
     try:
-        sweep(asked.run, spaces, options)
+        sweep(asked.config, spaces, options)
     except Stopped as stopped:
         print("Stopped. The same command continues with the next trial")
         return stopped.exit_code
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="surelabel sweep", description=DESCRIPTION, allow_abbrev=False)
-    parser.add_argument(
-        "--trials", type=positive, default=20, metavar="N", help="number of trials in all (default: 20)"
-    )
-    parser.add_argument(
-        "--objective", choices=OBJECTIVES, default="accuracy", help="metric to optimise (default: accuracy)"
-    )
-    parser.add_argument(
-        "--space",
-        action="append",
-        default=[],
-        metavar="KEY=VALUES",
-        help="LOW:HIGH, log:LOW:HIGH or A,B,C for a setting of `surelabel fit`; repeatable",
-    )
-    parser.add_argument("--name", default="sweep", help="name of the sweep in its storage (default: sweep)")
-    parser.add_argument("--folder", default="runs/sweep", metavar="DIR", help="for the runs (default: runs/sweep)")
-    parser.add_argument("--storage", metavar="URL", help="sqlite:///FILE (default: in DIR) or postgresql://..., shared")
-    parser.add_argument(
-        "--sampler", choices=("tpe", "random"), default="tpe", help="chooses the next values (default: tpe)"
-    )
-    parser.add_argument(
-        "--pruner",
-        choices=("median", "hyperband", "none"),
-        default="median",
-        help="stops bad trials early (default: median)",
-    )
-    return parser  # fmt: skip
-
-
-def sweep(run: RunConfig, spaces: list[Space], options: argparse.Namespace) -> "optuna.Study":
+def sweep(config: RunConfig, spaces: list[Space], options: argparse.Namespace) -> "optuna.Study":
     """Run trials until there are --trials, with those of other workers and earlier calls."""
-    _check_has_test(run)
+    _check_has_test(config)
     folder = Path(options.folder)
     url = options.storage or f"sqlite:///{(folder / 'sweep.sqlite3').resolve()}"
     storage = open_storage(url)
@@ -100,8 +92,8 @@ def sweep(run: RunConfig, spaces: list[Space], options: argparse.Namespace) -> "
         storage=storage, study_name=options.name, load_if_exists=True, direction=OBJECTIVES[options.objective],
         pruner=_pruner(options.pruner), sampler=_sampler(options.sampler),
     )  # fmt: skip
-    _check_same(study, run, spaces, options)
-    print(f"Objective: {options.objective} {where(run)}")
+    _check_same(study, config, spaces, options)
+    print(f"Objective: {options.objective} {where(config)}")
 
     def stop_when_done(study: optuna.Study, _: optuna.trial.FrozenTrial) -> None:
         if _tried(study) >= options.trials:
@@ -109,11 +101,11 @@ def sweep(run: RunConfig, spaces: list[Space], options: argparse.Namespace) -> "
 
     if _tried(study) < options.trials:
         study.optimize(
-            lambda trial: _objective(trial, run, spaces, options, folder),
+            lambda trial: _objective(trial, config, spaces, options, folder),
             callbacks=[_print_trial, stop_when_done],
             catch=(UserError,),
         )
-    _conclude(study, options.objective, run)
+    _conclude(study, options.objective, config)
     return study
 
 
@@ -125,10 +117,10 @@ def _tried(study: "optuna.Study") -> int:
     )
 
 
-def _check_same(study: "optuna.Study", run: RunConfig, spaces: list[Space], options: argparse.Namespace) -> None:
+def _check_same(study: "optuna.Study", config: RunConfig, spaces: list[Space], options: argparse.Namespace) -> None:
     """Raise if the sweep was started with other settings: results would not be comparable."""
     asked = {
-        "run": key_of(settings_of(Job(run))) + f" {run.seed}",
+        "run": key_of(settings_of(Job(config))) + f" {config.seed}",
         "spaces": [repr(space) for space in spaces],
         "objective": options.objective,
     }
@@ -137,25 +129,25 @@ def _check_same(study: "optuna.Study", run: RunConfig, spaces: list[Space], opti
     study.set_user_attr("asked", asked)
 
 
-def _check_has_test(run: RunConfig) -> None:
+def _check_has_test(config: RunConfig) -> None:
     """Raise if the test set is needed and missing."""
-    if run.holdout is None:
+    if config.holdout is None:
         from surelabel.training import build_data
 
-        data, _ = build_data.load_data(run)
+        data, _ = build_data.load_data(config)
         if data.test is None:
-            raise UserError(f"{run.data} has no test set to tune on: remove --holdout none")
+            raise UserError(f"{config.data} has no test set to tune on: remove --holdout none")
 
 
-def where(run: RunConfig) -> str:
+def where(config: RunConfig) -> str:
     """On which data the objective is computed, as text."""
-    if run.holdout:
-        return f"on {run.holdout} of the labelled samples, held out from training; not on the test set"
+    if config.holdout:
+        return f"on {config.holdout} of the labelled samples, held out from training; not on the test set"
     return "on the TEST SET, which is then no test of the chosen settings (--holdout 20% avoids this)"
 
 
 def _objective(
-    trial: "optuna.Trial", run: RunConfig, spaces: list[Space], options: argparse.Namespace, folder: Path
+    trial: "optuna.Trial", config: RunConfig, spaces: list[Space], options: argparse.Namespace, folder: Path
 ) -> float:
     import optuna
     from rich.console import Console
@@ -163,7 +155,7 @@ def _objective(
     from surelabel.studies import records as results
     from surelabel.training.fit import fit
 
-    values = {space.key: str(space.suggest(trial)) for space in spaces}
+    values = {space.key: space.suggest(trial) for space in spaces}
     path = _free(folder, f"{options.name}-{trial.number}")
 
     def watch(row: Mapping[str, Any]) -> None:
@@ -174,7 +166,7 @@ def _objective(
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f"{path.name}.log").open("w", encoding="utf-8") as log:
         try:
-            made = replace(parsed(run, values), out=str(path))
+            made = with_settings(config, values | {"out": str(path)})
             fit(made, console=Console(file=log, width=120), watch=watch)
             found = float(results.record_of(path)["final"][options.objective])
         except (UserError, RuntimeError, MemoryError) as error:  # RuntimeError: GPU out of memory
@@ -204,14 +196,14 @@ def _in_words(params: Mapping[str, Any]) -> str:
     )
 
 
-def _conclude(study: "optuna.Study", objective: str, run: RunConfig) -> None:
+def _conclude(study: "optuna.Study", objective: str, config: RunConfig) -> None:
     import optuna
 
     done = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
     if not done:
         raise UserError("no trial was completed: read the .log files of the runs, or widen the --space")
     best = study.best_trial
-    print(f"Best of {len(done)} complete trials: {objective} {best.value:.4f} {where(run)}")
+    print(f"Best of {len(done)} complete trials: {objective} {best.value:.4f} {where(config)}")
     print(f"Its settings: {_in_words(best.params)}\nIts run is in {best.user_attrs['folder']}")
 
 

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
-from surelabel.cli.fit import parsed
 from surelabel.config.run import RunConfig
-from surelabel.config.settings import check_key, keys
+from surelabel.config.settings import check_key, keys, with_settings
 from surelabel.config.validate import ignored_settings
 from surelabel.utils.errors import UserError
 
@@ -69,7 +68,7 @@ def read_space(text: str) -> Space:
 
 
 def _kinds(key: str) -> tuple[Any, ...]:
-    hint = dict(keys())[key]
+    hint = keys()[key]
     return get_args(hint) or (hint,)
 
 
@@ -77,17 +76,17 @@ def _is_integer(key: str) -> bool:
     return int in _kinds(key) and float not in _kinds(key)
 
 
-def check_used(run: RunConfig, spaces: Sequence[Space]) -> None:
+def check_used(config: RunConfig, spaces: Sequence[Space]) -> None:
     """Raise if the run never reads a setting, whatever values the others have."""
-    idle = {space.key for space in spaces} & ignored_settings(run)
+    idle = {space.key for space in spaces} & ignored_settings(config)
     for space in spaces if idle else ():
         for value in () if space.key in idle else space.ends:  # an unread setting decides nothing
             try:
-                idle &= ignored_settings(parsed(run, {space.key: value}))
+                idle &= ignored_settings(with_settings(config, {space.key: value}))
             except UserError:  # invalid alone, but maybe valid with other values: allow it
                 return
     if idle:
         raise UserError(
-            f"--space {min(idle)} has no effect on this run ({run.method}): leave it out, or choose a --method that "
+            f"--space {min(idle)} has no effect on this run ({config.method}): leave it out, or choose a --method that "
             "reads it"
         )

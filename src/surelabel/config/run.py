@@ -309,9 +309,9 @@ class RunConfig:
             cifar10-lt10, -lt100 and the same of cifar100: long-tailed, the largest class 10 or 100 times the smallest
         data_dir: where the files of a named data set are
         label_column: of a table, the column that holds the labels; label, class, target or y when not given
-        labels: how many labels to use: a number, a percentage of each class such as 10%, or all; or, for a folder of
-            images, a .csv file that names files and their classes, or several with commas between; or a .txt file that
-            lists the files of classes known otherwise, a name a line
+        labels: a .csv file that names pictures and their classes, or how many labels to use: a number, a percentage of
+            each class such as 10%, or all; several .csv files with commas between; or a .txt file that lists the files
+            of classes known otherwise, a name a line
         encoder: a pretrained network that is not trained; its features of each picture are computed once
         image_size: of a folder of pictures: the side that they are scaled and cut to; when not given, that of most of
             them, at most 256

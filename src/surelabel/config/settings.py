@@ -1,23 +1,22 @@
-"""Settings by dotted name: reading, checking and writing a `Run` from the command line and YAML. Imports no torch."""
+"""Settings by dotted name: reading, checking, converting and writing them. Imports no torch."""
 
 import dataclasses
 import re
-from argparse import SUPPRESS
-from collections.abc import Iterator
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
+from surelabel.config.constraints import fields
 from surelabel.config.run import RunConfig
 from surelabel.config.validate import validate
 from surelabel.utils.errors import UserError, suggestion
 from surelabel.utils.files import atomic_write
 
-if TYPE_CHECKING:
-    from jsonargparse import ArgumentParser, Namespace
-
 Section = TypeVar("Section")
 CONFIG = "config.yaml"  # of a run folder
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 # Settings of earlier versions, for the error that meets them.
 RENAMED = {
     "network.trunk": "encoder",
@@ -33,68 +32,75 @@ RENAMED = {
 }
 
 
-def keys(kind: Any = RunConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every configuration key by its dotted name, with its type."""
-    for name, hint in get_type_hints(kind).items():
-        if dataclasses.is_dataclass(hint):
-            yield from keys(hint, f"{prefix}{name}.")
-        else:
-            yield prefix + name, hint
-
-
 @cache
-def _known() -> dict[str, Any]:
-    return dict(keys())
+def keys() -> dict[str, Any]:
+    """Every setting by its dotted name, with its type."""
+    return {key: hint for key, hint, _ in fields(RunConfig)}
 
 
 def check_key(key: str, value: Any = None) -> None:
     """Raise a `UserError` that names the closest right key, or choice, where this one does not exist."""
-    known = _known()
-    if key not in known:
-        # The last part alone is a common slip: --lr for --optimizer.lr.
-        inner = [name for name in known if name.endswith(f".{key}")]
-        hint = f" Did you mean {' or '.join(map(repr, inner))}?" if inner else suggestion(key, known)
+    if key not in keys():
+        # The last part alone is a common slip: lr for optimizer.lr.
+        inner = [name for name in keys() if name.endswith(f".{key}")]
+        hint = f" Did you mean {' or '.join(map(repr, inner))}?" if inner else suggestion(key, keys())
         if key in RENAMED:
             hint = f" It is now called {RENAMED[key]!r}."
         raise UserError(f"there is no setting named {key!r}.{hint}")
-    choices = _choices(known[key])
+    choices = choices_of(keys()[key])
     if choices and value is not None and value not in choices:
         raise UserError(f"{key} cannot be {value!r}.{suggestion(str(value), choices)}")
 
 
-def _choices(hint: Any) -> tuple[str, ...]:
+def choices_of(hint: Any) -> tuple[str, ...]:
+    """What a setting of this type can be, where that is a list."""
     if get_origin(hint) is Literal:
         return get_args(hint)
-    return tuple(choice for part in get_args(hint) for choice in _choices(part))
+    return tuple(choice for part in get_args(hint) for choice in choices_of(part))
 
 
-def parser(prog: str = "surelabel fit", description: str | None = None) -> "ArgumentParser":
-    """A command-line and YAML parser with one option for each key of `Run`."""
-    from jsonargparse import ArgumentParser
+def convert(key: str, value: Any) -> Any:
+    """The value of a setting, as YAML or the command line gives it, in the setting's type."""
+    check_key(key)
+    hint = keys()[key]
+    kinds = (hint,) if get_origin(hint) is Literal else get_args(hint) or (hint,)
+    if NoneType in kinds and value in (None, "null"):
+        return None
+    check_key(key, value)
+    if choices_of(hint):
+        return value
+    for kind in kinds:
+        if kind is bool and str(value).lower() in ("true", "false"):
+            return str(value).lower() == "true"
+        if kind is int and not isinstance(value, bool | float) and re.fullmatch(r"[-+]?\d+", str(value)):
+            return int(value)
+        if kind is float and not isinstance(value, bool):
+            try:
+                return float(value)
+            except (ValueError, TypeError):
+                continue
+        if kind is str and isinstance(value, str):
+            return value
+    words = " or ".join(KINDS[kind] for kind in kinds if kind in KINDS)
+    raise UserError(f"{key} must be {words}, not {value!r}")
 
-    made = ArgumentParser(prog=prog, description=description, exit_on_error=False)
-    made.add_class_arguments(RunConfig, as_group=False)
-    for action in made._actions:
-        if dataclasses.is_dataclass(get_type_hints(RunConfig).get(action.dest)):
-            action.help = SUPPRESS  # a file for one part of the settings: more than anybody needs to see
-    return made
+
+def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
+    """The config with some settings replaced, by dotted key, each converted to its type, and all checked."""
+    typed = {key: convert(key, value) for key, value in flatten(settings).items()}
+    return validate(changed(config, typed))
 
 
-def from_namespace(namespace: "Namespace") -> RunConfig:
-    """The run that a parser read."""
-    return validate(_from_dict(RunConfig, namespace.as_dict()))
+def changed(section: Section, settings: Mapping[str, Any]) -> Section:
+    """A config, or a section of one, with some settings replaced by dotted name."""
+    for key, value in settings.items():
+        name, dot, rest = key.partition(".")
+        inner = changed(getattr(section, name), {rest: value}) if dot else value
+        section = dataclasses.replace(section, **{name: inner})  # type: ignore[type-var]
+    return section
 
 
-def _from_dict(kind: type[Section], values: dict[str, Any]) -> Section:
-    hints = get_type_hints(kind)
-    parts = {
-        key: _from_dict(hints[key], value) if dataclasses.is_dataclass(hints[key]) else value
-        for key, value in values.items()
-    }
-    return kind(**parts)
-
-
-def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested dictionaries as one with dotted keys."""
     flat: dict[str, Any] = {}
     for key, value in tree.items():
@@ -109,7 +115,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     try:
         tree = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read the configuration {path}: {error}") from error
+        raise UserError(f"cannot read the config {path}: {error}") from error
     except yaml.YAMLError as error:
         raise UserError(f"{path} is not valid YAML: {error}") from error
     if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
@@ -124,7 +130,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 
 
 def write_yaml(config: RunConfig, path: str | Path) -> None:
-    """The complete configuration."""
+    """Write the complete config."""
     with atomic_write(path) as file:
         file.write(to_yaml(config))
 
@@ -135,47 +141,9 @@ def to_yaml(config: RunConfig) -> str:
     return yaml.safe_dump(dataclasses.asdict(config), sort_keys=False, allow_unicode=True)
 
 
-def read_run(folder: str | Path, option: str = "") -> RunConfig:
-    """The run in a run folder; the `option` that named the folder stands before it in the error."""
+def read_run(folder: str | Path) -> RunConfig:
+    """The config of a run folder."""
     path = Path(folder) / CONFIG
     if not path.is_file():
-        raise UserError(f"{option}{folder} is not a run folder: it has no {CONFIG}")
+        raise UserError(f"{folder} is not a run folder: it has no {CONFIG}")
     return with_settings(RunConfig(), read_yaml(path))
-
-
-def with_settings(config: RunConfig, settings: dict[str, Any]) -> RunConfig:
-    """The run with some settings replaced, by dotted key, each checked for its type."""
-    from jsonargparse import ArgumentError
-
-    made = parser()
-    made.set_defaults(flatten(dataclasses.asdict(config)))
-    try:
-        namespace = made.parse_object(_nested(settings))
-    except ArgumentError as error:
-        raise wrong_type(error, settings) from None
-    return from_namespace(namespace)
-
-
-def wrong_type(error: Exception, settings: dict[str, Any]) -> UserError:
-    """What the parser said of a value, in plain words; of a key or a choice that does not exist, the closest one."""
-    settings = flatten(settings)
-    for key, value in settings.items():
-        check_key(key, value)
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-    named = re.search(r'key "([^"]+)"', str(error))
-    if named is None or named[1] not in settings:
-        return UserError(str(error))
-    hint = dict(keys())[named[1]]
-    kinds = " or ".join(words[kind] for kind in (get_args(hint) or (hint,)) if kind in words)
-    return UserError(f"{named[1]} must be {kinds or hint}, not {settings[named[1]]!r}")
-
-
-def _nested(flat: dict[str, Any]) -> dict[str, Any]:
-    tree: dict[str, Any] = {}
-    for key, value in flat.items():
-        *parents, name = key.split(".")
-        branch = tree
-        for parent in parents:
-            branch = branch.setdefault(parent, {})
-        branch[name] = value
-    return tree

@@ -7,7 +7,8 @@ from typing import Any
 from surelabel.config.benchmarks import BENCHMARKS
 from surelabel.config.recipes import recipe
 from surelabel.config.run import RunConfig
-from surelabel.studies.plan import Cell, Job, Printed, changed
+from surelabel.config.settings import changed
+from surelabel.studies.plan import Cell, Job, Printed
 
 TITLES = {
     "pseudo-label": "PL",
@@ -54,7 +55,7 @@ def run_of(method: str, benchmark: str, scale: str, settings: Mapping[str, Any] 
         run = replace(run, views=replace(run.views, labelled="strong"))
     if scale == "laptop":
         run = replace(run, threads=1)
-    made: RunConfig = changed(run, settings or {})
+    made = changed(run, settings or {})
     return made
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from surelabel.config.recipes import SIZES
 from surelabel.config.run import OF_THE_MACHINE, RunConfig
-from surelabel.config.settings import flatten
+from surelabel.config.settings import changed, flatten
 from surelabel.config.validate import ignored_settings
 
 SCALES = SIZES
@@ -104,14 +104,6 @@ def jobs_of(cells: Iterable[Cell], seeds: int | None = None) -> list[Job]:
     return list(dict.fromkeys(step for job in ordered for step in (job.before, job) if step is not None))
 
 
-def changed(part: Any, settings: Mapping[str, Any]) -> Any:
-    """A config, or a section of one, with settings replaced by dotted name."""
-    for key, value in settings.items():
-        name, dot, rest = key.partition(".")
-        part = replace(part, **{name: changed(getattr(part, name), {rest: value}) if dot else value})
-    return part
-
-
 def settings_of(job: Job) -> dict[str, Any]:
     """All settings of a job by dotted name, resolved, without those of the machine."""
     from surelabel.training.build import resolve
@@ -138,8 +130,7 @@ def non_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def run_with(settings: Mapping[str, Any]) -> RunConfig:
     """The config with these settings; keys that a config does not have are ignored."""
-    made: RunConfig = changed(RunConfig(), {key: settings[key] for key in settings if key in _defaults()})
-    return made
+    return changed(RunConfig(), {key: settings[key] for key in settings if key in _defaults()})
 
 
 def diff(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:

@@ -5,9 +5,10 @@ from typing import Any
 
 from surelabel.config.recipes import pictures
 from surelabel.config.run import RunConfig
+from surelabel.config.settings import changed
 from surelabel.studies.ablations import AT_ONCE, PART_PAIRS, PARTS, SOFT_ALL
 from surelabel.studies.cells import cell, seeds_of
-from surelabel.studies.plan import Cell, Job, Study, changed
+from surelabel.studies.plan import Cell, Job, Study
 
 
 def _curves(scale: str) -> list[Cell]:
@@ -34,7 +35,7 @@ def _features(scale: str) -> list[Cell]:
 def _on_features(method: str, labels: int, settings: Mapping[str, Any], scale: str) -> RunConfig:
     """The recipe for a user's images, with ten times the steps."""
     longer = {"steps": 3000, "evaluation.every": 0.025, "threads": 1 if scale == "laptop" else None}
-    made: RunConfig = changed(pictures(method, "cifar10", labels), {**longer, **settings})
+    made = changed(pictures(method, "cifar10", labels), {**longer, **settings})
     return made
 
 

@@ -123,7 +123,7 @@ def test_make_shards_checks_arguments_before_writing(pictures, tmp_path, capsys)
     for out, more, message in (
         (tmp_path / "full", [], "exists already"),
         (pictures / "out", [], "the folder of the images"),
-        (tmp_path / "out", ["--size-mb", "0"], "--size-mb must be at least 1"),
+        (tmp_path / "out", ["--size-mb", "0"], "--size-mb: '0' is no whole number from 1"),
     ):
         assert main(["data", "make-shards", str(pictures), "-o", str(out), *more]) == 2
         assert message in capsys.readouterr().err

@@ -45,8 +45,6 @@ def make_shards(
     Shards are written atomically, and the same call resumes after an interruption. `progress` gets
     (files done, files in total). Returns the images per split, and the skipped files with reasons.
     """
-    if size_mb < 1:
-        raise UserError(f"--size-mb must be at least 1, not {size_mb}")
     if out.resolve().is_relative_to(folder.resolve()):
         raise UserError(f"{out} is inside {folder}, the folder of the images: choose another folder for the shards")
     layout = read_layout(folder)
