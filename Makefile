@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: fit test check faults bench clean
+.PHONY: fit test test-fast check faults bench clean
 
 # One stamp for the whole environment: made again when the dependencies change.
 .venv/ready: pyproject.toml constraints.txt
@@ -16,6 +16,10 @@ fit: .venv/ready
 
 test: .venv/ready
 	$(BIN)/python -m pytest -n 2
+
+# Under a minute: without the tests that are marked slow.
+test-fast: .venv/ready
+	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 check: .venv/ready
 	$(BIN)/ruff check .

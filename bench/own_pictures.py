@@ -38,7 +38,7 @@ def run() -> list[Row]:
     root = Path(__file__).parents[1]
     rows = []
     with tempfile.TemporaryDirectory(prefix="surelabel-pictures-") as folder:
-        make = [sys.executable, root / "examples" / "make_pictures.py", "pictures"]
+        make = [sys.executable, str(root / "examples" / "make_pictures.py"), "pictures"]
         subprocess.run(make, cwd=folder, check=True, capture_output=True)
         for caches in ("cold", "warm"):
             words = ["fit", "pictures/all", "--labels", "pictures/labels.csv", "--out", f"runs/{caches}"]

@@ -55,7 +55,7 @@ def render(shown: Sequence[TrainedRun], sections: Sequence[Section], out: Path) 
     check_page(paths, out, sections)
     environment = _environment()
     names = distinct_names(paths)
-    recorded = [read_recorded(RunFolder(path)) for path in paths]
+    recorded = [read_recorded(run.folder or RunFolder(run.path)) for run in shown]
     made = [(section, environment.from_string(section.template).render(section.values)) for section in sections]
     from surelabel.report.comparison import COLUMNS, beside, comparison, overlaid, same_data
     from surelabel.report.palette import COLOURS

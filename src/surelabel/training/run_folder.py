@@ -90,6 +90,7 @@ class RunFolder:
                     half._write_json("table.json", table.as_json())
                 write_yaml(config, half.path / CONFIG)
                 half.path.replace(self.path)
+        self.config = config
 
     @contextmanager
     def _written(self) -> Iterator[None]:
