@@ -32,7 +32,7 @@ CLASSES = 10
 def main(data_dir: str) -> None:
     print("| method | steps | accepted | right | classes, in effect |\n|---|---|---|---|---|")
     for cell in find("features").cells("laptop"):
-        run = cell.choices[0][1].run
+        run = cell.choices[0][1].config
         if str(run.labels) != "40" or run.method == "supervised":
             continue
         seeds = [accepted(replace(run, seed=seed, data_dir=data_dir)) for seed in range(SEEDS)]

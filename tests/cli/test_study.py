@@ -19,7 +19,7 @@ from tests.helpers.cli import fit_options
 def test_list_describes_each_study_and_estimates_its_time(tmp_path, capsys):
     cells = STUDIES["paws-curves"].cells("laptop")
     for job in jobs_of(cells):
-        record = {"config": settings_of(job), "final": {}, "seconds": 100.0, "history": [], "seed": job.run.seed}
+        record = {"config": settings_of(job), "final": {}, "seconds": 100.0, "history": [], "seed": job.config.seed}
         results.write(record, tmp_path / "results" / "runs", job_key(job))
     assert main(["study", "--list", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
@@ -95,7 +95,11 @@ def test_chosen_released_runs_equal_those_of_fit():
     options = argparse.Namespace(data=["phc"], set=["fidelity=released"], seeds=None)
     cells = STUDIES["table1"].cells("laptop")
     runs, plain = (
-        {job.run.method: job.run for job in jobs_of(part, 1) if (job.run.data, job.run.labels) == ("phc", "10%")}
+        {
+            job.config.method: job.config
+            for job in jobs_of(part, 1)
+            if (job.config.data, job.config.labels) == ("phc", "10%")
+        }
         for part in (chosen(cells, options), cells)
     )
     asked = ["--data", "phc", "--labels", "10%", "--method", "bam-uda", "--fidelity", "released"]

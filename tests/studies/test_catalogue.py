@@ -35,8 +35,8 @@ def test_studies_have_valid_runs_and_all_their_rows(name, scale):
     cells = study.cells(scale)
     assert len({(cell.row, cell.column) for cell in cells}) == len(cells)
     for job in jobs_of(cells):
-        validate(job.run)
-        assert job.run.threads == (1 if scale == "laptop" else None)
+        validate(job.config)
+        assert job.config.threads == (1 if scale == "laptop" else None)
     assert not study.rows or set(study.rows) == {cell.row for cell in cells}
 
 
@@ -77,17 +77,17 @@ def test_table1_laptop_runs_what_matters_first():
     beginning, middle = 5 * (4 * 5 + 3), 3 * (4 * 5 + 3 * 2)
     # Five seeds of five methods, and of supervised in strong views except on crystals.
     first = jobs[:beginning]
-    assert {job.run.method for job in first} == {"supervised", "fixmatch", "bam-fixmatch", "uda", "bam-uda"}
-    assert {(job.run.data, job.run.labels) for job in first} == {
+    assert {job.config.method for job in first} == {"supervised", "fixmatch", "bam-fixmatch", "uda", "bam-uda"}
+    assert {(job.config.data, job.config.labels) for job in first} == {
         ("fashion-mnist", 40), ("cifar10", 250), ("phc", "10%"), ("cifar10-lt100", "10%"),
     }  # fmt: skip
-    assert [job.run.seed for job in first] == sorted(job.run.seed for job in first)
+    assert [job.config.seed for job in first] == sorted(job.config.seed for job in first)
     # Three seeds of four more methods, one with two choices; of two others except on crystals.
     then = jobs[beginning : beginning + middle]
-    assert {job.run.method for job in then} == {
+    assert {job.config.method for job in then} == {
         "pseudo-label", "bam-pseudo-label", "paws", "bam-paws", "paws+swa", "paws+ema",
     }  # fmt: skip
-    assert {(job.run.data, job.run.labels) for job in jobs[beginning + middle :]} == {
+    assert {(job.config.data, job.config.labels) for job in jobs[beginning + middle :]} == {
         ("fashion-mnist", 400), ("cifar10", 2500), ("phc", "1%"), ("cifar10-lt10", "10%"),
     }  # fmt: skip
 
@@ -98,7 +98,7 @@ def test_bam_paws_is_compared_with_the_recipes_warm_up(scale):
     found = [cell for cell in cells_of("table1", scale) if cell.row == "BAM-PAWS"]
     assert found
     for cell in found:
-        run = dict(cell.choices)[cell.compared].run
+        run = dict(cell.choices)[cell.compared].config
         assert run.head.kl_warmup == recipe("bam-paws", run.data, run.labels, scale).head.kl_warmup
 
 

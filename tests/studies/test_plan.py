@@ -66,7 +66,7 @@ def test_jobs_of_orders_by_turn_seed_and_dependency():
     ]
     jobs = jobs_of(cells)
     assert jobs == [one, two, one.seeded(1), Job(RUN, finetune=0.1)]
-    assert [job.run.seed for job in jobs_of(cells[1:2], seeds=3)] == [0, 1, 2]
+    assert [job.config.seed for job in jobs_of(cells[1:2], seeds=3)] == [0, 1, 2]
     head = jobs_of(cells[:1])
     assert head == [Job(RUN), Job(RUN, finetune=0.1)]
     assert head[1].before == head[0]

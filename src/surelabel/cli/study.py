@@ -128,10 +128,10 @@ def _check_needs(jobs: Sequence[Job], place: Place) -> None:
     from surelabel.data.open import open_data
     from surelabel.models.backbones import pretrained
 
-    if any(job.run.encoder == pretrained.NAME for job in jobs):
+    if any(job.config.encoder == pretrained.NAME for job in jobs):
         pretrained.packages()
 
-    for name, where in dict.fromkeys((job.run.data, data_dir(job, place.data_dir)) for job in jobs):
+    for name, where in dict.fromkeys((job.config.data, data_dir(job, place.data_dir)) for job in jobs):
         try:
             open_data(name, where)
         except UserError as error:

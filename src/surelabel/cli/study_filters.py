@@ -20,31 +20,31 @@ IDENTITY = ("method", "data", "labels")
 
 def chosen(cells: list[Cell], options: argparse.Namespace) -> list[Cell]:
     """The cells on the data sets of --data, with the settings of --set."""
-    known = {job.run.data for cell in cells for _, job in cell.choices}
+    known = {job.config.data for cell in cells for _, job in cell.choices}
     if options.data and (wrong := set(options.data) - known):
         raise UserError(f"--data {min(wrong)}: this study has {', '.join(sorted(known))}")
-    kept = [cell for cell in cells if not options.data or cell.choices[0][1].run.data in options.data]
+    kept = [cell for cell in cells if not options.data or cell.choices[0][1].config.data in options.data]
     if not options.set or not kept:
         return kept
-    runs = [job.run for cell in kept for _, job in cell.choices]
-    settings = _settings(options.set, runs[0])
-    _check_constant(settings, runs)
+    configs = [job.config for cell in kept for _, job in cell.choices]
+    settings = _settings(options.set, configs[0])
+    _check_constant(settings, configs)
     if settings.get("fidelity") == "released":
-        _check_constant(RELEASED, runs, "fidelity")
+        _check_constant(RELEASED, configs, "fidelity")
     made = [
         replace(cell, choices=tuple((name, _changed(job, settings)) for name, job in cell.choices)) for cell in kept
     ]
-    _check_all_read(settings, [job.run for cell in made for _, job in cell.choices])
+    _check_all_read(settings, [job.config for cell in made for _, job in cell.choices])
     return made
 
 
 def _changed(job: Job, settings: Mapping[str, Any]) -> Job:
-    if settings.get("fidelity") == "released" and "fidelity" not in ignored_settings(job.run):
+    if settings.get("fidelity") == "released" and "fidelity" not in ignored_settings(job.config):
         settings = RELEASED | dict(settings)  # as `surelabel fit --fidelity released` does
-    return replace(job, run=validate(changed(job.run, settings)))
+    return replace(job, config=validate(changed(job.config, settings)))
 
 
-def _settings(given: Sequence[str], run: RunConfig) -> dict[str, Any]:
+def _settings(given: Sequence[str], config: RunConfig) -> dict[str, Any]:
     """Parse KEY=VALUE pairs and check them on one of the runs."""
     asked = read_assignments(given, "--set")
     if known := asked.keys() & EXTRA.keys():
@@ -59,13 +59,13 @@ def _settings(given: Sequence[str], run: RunConfig) -> dict[str, Any]:
         )
     if "seed" in asked:
         raise UserError("--set seed: a study uses the seeds 0, 1, ...; set their number with --seeds")
-    with_settings(run, asked)
+    with_settings(config, asked)
     return asked
 
 
-def _check_constant(settings: Mapping[str, Any], runs: Sequence[RunConfig], asked: str | None = None) -> None:
+def _check_constant(settings: Mapping[str, Any], configs: Sequence[RunConfig], asked: str | None = None) -> None:
     """Raise if the study varies one of these settings, which the setting `asked` may imply."""
-    flat = [flatten(asdict(run)) for run in runs]
+    flat = [flatten(asdict(config)) for config in configs]
     for key in settings:
         alike: dict[tuple[Any, ...], set[Any]] = {}
         for one in flat:
@@ -76,9 +76,9 @@ def _check_constant(settings: Mapping[str, Any], runs: Sequence[RunConfig], aske
             raise UserError(f"--set {asked or key}: this study compares {', '.join(sorted(map(str, varied)))} of {of}")
 
 
-def _check_all_read(settings: Mapping[str, Any], runs: Sequence[RunConfig]) -> None:
+def _check_all_read(settings: Mapping[str, Any], configs: Sequence[RunConfig]) -> None:
     """Raise if no run reads a setting: the old runs would appear under a new heading."""
-    idle = set(settings).intersection(*map(ignored_settings, runs))
+    idle = set(settings).intersection(*map(ignored_settings, configs))
     if idle:
         raise UserError(f"--set {min(idle)} has no effect on any run of this study: leave it out")
 

@@ -14,7 +14,7 @@ from surelabel.utils.errors import UserError
 
 def nearest(settings: Mapping[str, Any], jobs: Iterable[Job]) -> str:
     """How these settings differ from the most similar job with the same method, data and labels."""
-    alike = [job for job in jobs if all(str(getattr(job.run, key)) == str(settings.get(key)) for key in IDENTITY)]
+    alike = [job for job in jobs if all(str(getattr(job.config, key)) == str(settings.get(key)) for key in IDENTITY)]
     apart = sorted((diff({**settings, "seed": 0}, settings_of(job)) for job in alike), key=len)
     return f"the nearest differs in {', '.join(apart[0])}" if apart else "and none has its method, data and labels"
 

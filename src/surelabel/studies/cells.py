@@ -50,13 +50,12 @@ def run_of(method: str, benchmark: str, scale: str, settings: Mapping[str, Any] 
     """
     data, labels = BENCHMARKS[benchmark]
     own = "supervised" if method in ("all-labels", "strong-views") else method
-    run = recipe(own, data, "all" if method == "all-labels" else labels, scale)
+    config = recipe(own, data, "all" if method == "all-labels" else labels, scale)
     if method == "strong-views":
-        run = replace(run, views=replace(run.views, labelled="strong"))
+        config = replace(config, views=replace(config.views, labelled="strong"))
     if scale == "laptop":
-        run = replace(run, threads=1)
-    made = changed(run, settings or {})
-    return made
+        config = replace(config, threads=1)
+    return changed(config, settings or {})
 
 
 def cell(
@@ -72,10 +71,10 @@ def cell(
     finetune: Sequence[float] = (),
 ) -> Cell:
     """The cell of a method on a benchmark, with `choices` of settings or `finetune` rates."""
-    runs = [(name, run_of(method, benchmark, scale, {**(settings or {}), **more})) for name, more in choices]
-    jobs = [(name, Job(run)) for name, run in runs]
+    configs = [(name, run_of(method, benchmark, scale, {**(settings or {}), **more})) for name, more in choices]
+    jobs = [(name, Job(config)) for name, config in configs]
     if finetune:
-        jobs = [(f"learning rate {lr:g}", Job(run, lr)) for _, run in runs for lr in finetune]
+        jobs = [(f"learning rate {lr:g}", Job(config, lr)) for _, config in configs for lr in finetune]
     title = benchmark_title(benchmark)
     return Cell(row or method_title(method), title, tuple(jobs), seeds, printed)
 

@@ -30,22 +30,22 @@ class Printed:
 class Job:
     """A run, or with `finetune`, a learning rate, the fine-tuning of that run."""
 
-    run: RunConfig
+    config: RunConfig
     finetune: float | None = None
 
     @property
     def name(self) -> str:
         """'fixmatch on cifar10 with 250 labels, seed 0'."""
         head = "" if self.finetune is None else f", fine-tuned at {self.finetune:g}"
-        return f"{self.run.method} on {self.run.data} with {self.run.labels} labels, seed {self.run.seed}{head}"
+        return f"{self.config.method} on {self.config.data} with {self.config.labels} labels, seed {self.config.seed}{head}"
 
     def seeded(self, seed: int) -> "Job":
-        return replace(self, run=replace(self.run, seed=seed))
+        return replace(self, config=replace(self.config, seed=seed))
 
     @property
     def before(self) -> "Job | None":
         """The job that must be finished first."""
-        return None if self.finetune is None else Job(self.run)
+        return None if self.finetune is None else Job(self.config)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def settings_of(job: Job) -> dict[str, Any]:
     """All settings of a job by dotted name, resolved, without those of the machine."""
     from surelabel.training.build import resolve
 
-    flat = flatten(asdict(resolve(job.run)))
+    flat = flatten(asdict(resolve(job.config)))
     kept = {key: value for key, value in flat.items() if key not in OF_THE_MACHINE}
     return kept if job.finetune is None else kept | {FINETUNED: job.finetune}
 
@@ -141,19 +141,19 @@ def diff(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:
 
 
 def job_key(job: Job) -> str:
-    return key_of(_briefly(job.seeded(0)) | {"seed": job.run.seed})
+    return key_of(_briefly(job.seeded(0)) | {"seed": job.config.seed})
 
 
 @cache
 def _briefly(job: Job) -> dict[str, Any]:
     """The settings that make up a job's key; cached, as most jobs differ only in their seed."""
     settings = settings_of(job)
-    return {key: settings[key] for key in non_defaults(settings)} | {"method": job.run.method}
+    return {key: settings[key] for key in non_defaults(settings)} | {"method": job.config.method}
 
 
 def folder_name(job: Job) -> str:
     """The unique, readable name of a job's run folder and record."""
-    return f"{Path(replace(job.run, out=None).folder).name}-{job_key(job)}"
+    return f"{Path(replace(job.config, out=None).folder).name}-{job_key(job)}"
 
 
 @cache

@@ -20,8 +20,8 @@ class Clock:
 
     def seconds(self, job: Job) -> float | None:
         """The estimate for one job; None if unknown."""
-        kind = job.run.data, str(job.run.steps)
-        taken = self._taken.get((*kind, job.run.method)) or self._taken.get(kind)
+        kind = job.config.data, str(job.config.steps)
+        taken = self._taken.get((*kind, job.config.method)) or self._taken.get(kind)
         return median(taken) if taken else None
 
     def total(self, jobs: Iterable[Job]) -> float | None:

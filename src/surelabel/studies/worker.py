@@ -98,18 +98,18 @@ def perform(job: Job, place: Place) -> Record:
     """Train or resume a job in its run folder, unless it is finished there; return its record."""
     own, where = place.folder(job), data_dir(job, place.data_dir)
     if job.finetune is None:
-        source = _train(replace(job.run, out=str(own), data_dir=where), own)
+        source = _train(replace(job.config, out=str(own), data_dir=where), own)
         return records.record_of(own, source=source)
-    base = Job(job.run)
+    base = Job(job.config)
     folder = place.folder(base)
     _train_again(base, place)
     from surelabel.config.recipes import finetune
     from surelabel.training.run_folder import RunFolder
 
     stored = RunFolder(folder)
-    run = finetune(replace(stored.config, data_dir=where), str(folder), len(stored.labelled()))
-    run = replace(run, out=str(own), optimizer=replace(run.optimizer, lr=job.finetune))
-    source = _train(run, own, labels_of=folder)
+    config = finetune(replace(stored.config, data_dir=where), str(folder), len(stored.labelled()))
+    config = replace(config, out=str(own), optimizer=replace(config.optimizer, lr=job.finetune))
+    source = _train(config, own, labels_of=folder)
     return records.record_of(own, job.finetune, base=folder, source=source)
 
 
@@ -149,16 +149,16 @@ def data_dir(job: Job, given: str | None) -> str | None:
     One folder is given for all jobs. Fashion-MNIST may come from a system package instead, so it is read from the
     given folder only if it is there.
     """
-    data = job.run.data
+    data = job.config.data
     there = data.startswith(("cifar", "imagenet")) or (given is not None and mnist.is_in(given, data))
-    return given if there else job.run.data_dir
+    return given if there else job.config.data_dir
 
 
 def _finished(folder: Path) -> bool:
     return (folder / "result.json").is_file()
 
 
-def _train(run: RunConfig, folder: Path, labels_of: Path | None = None) -> str | None:
+def _train(config: RunConfig, folder: Path, labels_of: Path | None = None) -> str | None:
     """Train or resume the run; return the hash of the code, or None if it was finished before."""
     from rich.console import Console
 
@@ -169,19 +169,19 @@ def _train(run: RunConfig, folder: Path, labels_of: Path | None = None) -> str |
         return None
     begun = (folder / "config.yaml").is_file()
     if begun:  # the checkpoint replaces what it started from, which may have been moved since
-        run = replace(run, init=RunFolder(folder).config.init)
+        config = replace(config, init=RunFolder(folder).config.init)
     # Before training, during which the files may change.
     source = records.source_of(Path(surelabel.__file__).parent)
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Warnings go to the log too: hundreds of runs would repeat them.
     with (folder.parent / f"{folder.name}.log").open("a", encoding="utf-8") as file, redirect_stderr(file):
         try:
-            fit(run, begun, Console(file=file, width=120), labels_of)
+            fit(config, begun, Console(file=file, width=120), labels_of)
         except Exception:
             traceback.print_exc(file=file)
             raise
     if not _finished(folder):
-        raise UserError(f"{run.data} has no test set, so the run has no metrics")
+        raise UserError(f"{config.data} has no test set, so the run has no metrics")
     return source
 
 
