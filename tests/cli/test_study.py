@@ -16,6 +16,7 @@ from surelabel.studies.plan import Job, changed, diff, job_key, jobs_of, setting
 from tests.helpers.cli import fit_options
 
 
+@pytest.mark.slow
 def test_list_describes_each_study_and_estimates_its_time(tmp_path, capsys):
     cells = STUDIES["paws-curves"].cells("laptop")
     for job in jobs_of(cells):
@@ -163,6 +164,7 @@ def test_partial_study_writes_files_of_its_own(tmp_path):
     assert "Only" not in found["curves-laptop"]
 
 
+@pytest.mark.slow
 def test_study_writes_all_files_if_the_pipe_is_closed(tmp_path):
     program = "import sys; from surelabel.cli.main import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", program, "study", "curves", "--tables", "--out", str(tmp_path)]

@@ -54,6 +54,7 @@ def test_the_network_and_views_of_the_guide_work_as_they_stand(tmp_path, monkeyp
     np.testing.assert_array_equal(made["again"].predict(signals[:5]).probs, made["predictions"].probs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["suggest.md", "calibration.md"])
 def test_what_the_guides_do_with_a_run_works_as_it_stands(page, tmp_path, monkeypatch, capsys):
     pytest.importorskip("mapie")

@@ -96,6 +96,7 @@ def ends_alike(run, folder):
     return all((Path(run.out) / name).read_bytes() == (folder / name).read_bytes() for name in FILES)
 
 
+@pytest.mark.slow
 def test_a_run_killed_while_it_writes_a_checkpoint_ends_byte_for_byte_as_one_that_was_not(tiny, tmp_path):
     run, config = whole_run(tiny, tmp_path, "bam-uda+ema", 20)
     folder = tmp_path / "killed"

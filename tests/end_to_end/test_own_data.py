@@ -51,6 +51,7 @@ def predictions(path):
         return {row["sample"]: (row["class"], float(row["confidence"])) for row in csv.DictReader(file)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holdout", [[], ["--holdout", "25%"]], ids=["all labels", "holdout"])
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_a_run_is_read_again_as_it_was_made(kind, holdout, place, tmp_path, capsys):

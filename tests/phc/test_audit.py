@@ -62,6 +62,7 @@ def test_audit_rejects_an_empty_sample():
         audit(samples=0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not mpb_is_installed(), reason="MPB is not installed")
 def test_audit_agrees_with_mpb():
     calls = []

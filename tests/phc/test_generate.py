@@ -134,6 +134,7 @@ def test_generate_keeps_finished_chunks_when_interrupted(tmp_path):
     assert not (tmp_path / "set.npz").exists()
 
 
+@pytest.mark.slow
 def test_generate_keeps_finished_chunks_on_a_full_disk(made, tmp_path):
     out = tmp_path / "full.npz"
     limit = made.stat().st_size - 1  # one byte too few for the set, more than enough for a chunk

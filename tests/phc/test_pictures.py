@@ -7,6 +7,7 @@ from surelabel.phc.pictures import draw_pictures
 from surelabel.utils.errors import UserError
 
 
+@pytest.mark.slow
 def test_draw_pictures_writes_four_small_files(tmp_path):
     written = draw_pictures(tmp_path / "images")
     assert sorted(path.name for path in (tmp_path / "images").iterdir()) == sorted(path.name for path in written)

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*-laptop.md")), ids=lambda path: path.stem)
 def test_committed_tables_follow_from_the_records(path, tmp_path, capsys):
     pytest.importorskip("optuna", reason="the extra `study` is not installed")
@@ -70,6 +71,7 @@ def test_numbers_in_docs_have_the_right_method_and_data(page, least):
     assert [one for one in said if one not in known] == []
 
 
+@pytest.mark.slow
 def test_finished_study_prints_what_the_guide_shows(tmp_path, capsys):
     """With the committed records, without data or run folders."""
     pytest.importorskip("optuna", reason="the extra `study` is not installed")

@@ -80,6 +80,7 @@ def test_claim_takes_the_run_of_a_dead_worker_only(storage):
     assert (status.running, status.complete, status.failed) == ([lives.key], {"dead": RECORD}, {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", ["postgresql"], indirect=True)
 def test_queue_survives_the_loss_of_all_connections(storage):
     """As a restart of the server does: the lock is free then, but the result counts."""
@@ -164,6 +165,7 @@ def _claim_all(url, start, taken):
     taken.put(None)
 
 
+@pytest.mark.slow
 def test_processes_that_add_and_claim_at_once_share_the_runs(storage):
     context = multiprocessing.get_context("spawn")
     start, taken = context.Barrier(3), context.Queue()

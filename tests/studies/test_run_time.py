@@ -21,6 +21,6 @@ def test_clock_takes_the_median_of_method_and_data_else_data():
 def test_clock_is_none_without_similar_runs():
     clock = Clock([record(JOB, 10.0)])
     assert clock.seconds(Job(run_of("fixmatch", "phc-10", "laptop"))) is None
-    longer = Job(changed(JOB.run, {"steps": 1_000_000}))
+    longer = Job(changed(JOB.config, {"steps": 1_000_000}))
     assert clock.seconds(longer) is None
     assert clock.total([JOB, longer]) is None

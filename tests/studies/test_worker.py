@@ -66,6 +66,7 @@ def in_the_middle(log):
     return None
 
 
+@pytest.mark.slow
 def test_study_resumes_the_run_of_a_killed_worker(storage, tmp_path, tiny_options, capsys):
     out, logs = tmp_path / "out", [tmp_path / f"worker-{number}.log" for number in range(3)]
     options = [*tiny_options, "--storage", storage]
@@ -104,6 +105,7 @@ def test_study_resumes_the_run_of_a_killed_worker(storage, tmp_path, tiny_option
     assert "With steps=40, " in page.read_text()
 
 
+@pytest.mark.slow
 def test_study_gets_the_results_of_other_machines(tmp_path, tiny_options, capsys):
     """Another folder stands for another machine: it shares the storage, but no files."""
     storage = f"sqlite:///{tmp_path / 'shared.sqlite3'}"
@@ -124,6 +126,7 @@ def test_study_gets_the_results_of_other_machines(tmp_path, tiny_options, capsys
     assert f"{RUNS} finished, 0 to do" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_study_with_two_workers_saves_on_sigterm_and_resumes(tmp_path, tiny_options):
     storage = f"sqlite:///{tmp_path / 'study.sqlite3'}"
     log = tmp_path / "worker.log"
@@ -200,6 +203,7 @@ def test_worker_survives_any_error_of_a_run(tmp_path, tiny_options, capsys, monk
     assert all("Traceback" in log.read_text() for log in logs)
 
 
+@pytest.mark.slow
 def test_worker_survives_a_result_that_cannot_be_written(tmp_path, tiny_options, capsys, monkeypatch):
     def full(record, folder, name):
         raise OSError(28, "No space left on device")
@@ -241,6 +245,7 @@ def elsewhere(tiny, tmp_path, monkeypatch):
     return [base, *(job for _, job in cells[0].choices)], place
 
 
+@pytest.mark.slow
 def test_study_leaves_fine_tuning_to_the_machine_with_its_run(elsewhere, tmp_path, capsys):
     jobs, there = elsewhere
     here = tmp_path / "here"
@@ -258,6 +263,7 @@ def test_study_leaves_fine_tuning_to_the_machine_with_its_run(elsewhere, tmp_pat
     assert Queue(there.storage).status(keys).complete.keys() == set(keys)
 
 
+@pytest.mark.slow
 def test_study_again_trains_a_run_again_to_fine_tune_it(elsewhere, tmp_path, capsys):
     _, there = elsewhere
     out = tmp_path / "clone"

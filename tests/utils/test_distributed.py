@@ -60,6 +60,7 @@ def one_of_two(rank, runs, data, folder):
     dist.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_two_ranks_have_the_losses_of_one(tiny, digits_data, tmp_path):
     mean = replace(tiny, head=replace(tiny.head, kl="mean"))
     runs = [exact(tiny, method) for method in METHODS] + [exact(mean, method) for method in DIVIDED_BY_BATCH]
@@ -87,6 +88,7 @@ def one_of_two_with_batch_norm(rank, runs, data, folder):
     dist.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_two_ranks_share_batch_norm_statistics(tiny, digits_data, tmp_path):
     runs = [build.resolve(replace(tiny, method=method)) for method in ("uda", "bam-fixmatch+ema", "paws+swa")]
     multiprocessing.spawn(one_of_two_with_batch_norm, (runs, digits_data, str(tmp_path)), nprocs=2)
@@ -109,6 +111,7 @@ def rows(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_resume_with_another_world_size_keeps_the_metrics(tiny, tmp_path):
     run = replace(exact(tiny, "bam-uda"), steps=24, threads=1)
     alone, both, script = tmp_path / "alone", tmp_path / "both", tmp_path / "stopping.py"
@@ -125,6 +128,7 @@ def test_resume_with_another_world_size_keeps_the_metrics(tiny, tmp_path):
             assert mine[key] == pytest.approx(value, abs=1e-9), key
 
 
+@pytest.mark.slow
 def test_resume_of_two_ranks_is_bit_exact(tiny, tmp_path):
     """Stopped between evaluations, with BatchNorm: running sums and statistics are of all ranks."""
     accept_all = replace(tiny.selection, threshold=0.0)
@@ -150,6 +154,7 @@ def test_local_sum_splits_sums_of_any_world_size():
     assert World().local_sum(torch.tensor([0.1])).item() == torch.tensor(0.1).item()
 
 
+@pytest.mark.slow
 def test_torchrun_starts_the_ranks(tiny, tmp_path):
     run = replace(exact(tiny, "paws"), steps=4, threads=1)
     alone, both = tmp_path / "alone", tmp_path / "both"
@@ -162,6 +167,7 @@ def test_torchrun_starts_the_ranks(tiny, tmp_path):
     assert rows(both)[-1]["nll"] == pytest.approx(rows(alone)[-1]["nll"], abs=1e-9)
 
 
+@pytest.mark.slow
 def test_death_of_a_rank_ends_the_run_with_a_message(tiny, tmp_path):
     run = replace(tiny, steps=100_000, evaluation=replace(tiny.evaluation, every=20))
     started = subprocess.Popen(

@@ -70,6 +70,7 @@ def test_shuffled_position_does_not_depend_on_the_others(size, data):
     assert np.array_equal(shuffled(1, "x", 2, places, size), shuffled(1, "x", 2, np.arange(size), size)[places])
 
 
+@pytest.mark.slow
 def test_shuffled_permutations_are_equally_likely():
     """Over 24,000 keys; a correct shuffle fails for one choice of keys in a thousand."""
     found = Counter(tuple(shuffled(0, "x", number, np.arange(4), 4).tolist()) for number in range(24_000))

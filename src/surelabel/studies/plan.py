@@ -36,8 +36,8 @@ class Job:
     @property
     def name(self) -> str:
         """'fixmatch on cifar10 with 250 labels, seed 0'."""
-        head = "" if self.finetune is None else f", fine-tuned at {self.finetune:g}"
-        return f"{self.config.method} on {self.config.data} with {self.config.labels} labels, seed {self.config.seed}{head}"
+        head, config = "" if self.finetune is None else f", fine-tuned at {self.finetune:g}", self.config
+        return f"{config.method} on {config.data} with {config.labels} labels, seed {config.seed}{head}"
 
     def seeded(self, seed: int) -> "Job":
         return replace(self, config=replace(self.config, seed=seed))

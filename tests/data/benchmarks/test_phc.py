@@ -60,6 +60,7 @@ def test_embedded_labels_follow_from_the_gaps(crystals):
     assert crystals.counts().tolist() == np.bincount(crystals.label).tolist()
 
 
+@pytest.mark.slow
 def test_embedded_crystals_can_be_drawn_again(crystals):
     rows = np.linspace(0, len(crystals.index) - 1, 30).astype(int)
     for row in rows:
