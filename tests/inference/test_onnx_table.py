@@ -12,7 +12,7 @@ import torch
 
 from surelabel.data.tables import source as table
 from surelabel.data.tables.encoding import learn
-from surelabel.inference.onnx_table import CATEGORIES, NUMBERS, OfColumns
+from surelabel.inference.onnx_table import CATEGORIES, NUMBERS, TableNetwork
 from surelabel.inference.trained_run import load
 from surelabel.training import evaluate
 from tests.conftest import tiny_run
@@ -92,7 +92,7 @@ def test_encoding_in_the_file_is_that_of_the_table_to_the_last_bit():
     texts = rng.choice(np.array(["a", "b", ""], dtype=object), 50)
     columns = {"n": numbers, "t": texts, "y": years.astype(float)}
     encoding, _ = learn(columns)
-    module = OfColumns(torch.nn.Identity(), encoding)
+    module = TableNetwork(torch.nn.Identity(), encoding)
     levels = encoding.columns[1].levels
     given = [
         torch.tensor(np.stack([numbers, columns["y"]], axis=1)),
@@ -100,6 +100,6 @@ def test_encoding_in_the_file_is_that_of_the_table_to_the_last_bit():
     ]
     rows = encoding.encode(columns)
     np.testing.assert_array_equal(module(*given).numpy(), rows)
-    back = module.inputs_of(rows)
+    back = module.decode(rows)
     np.testing.assert_array_equal(back[CATEGORIES], given[1])
     np.testing.assert_allclose(back[NUMBERS], given[0], rtol=1e-6)

@@ -9,7 +9,7 @@ with the empirical risk as the proof defines it, a sum of two means. The corolla
     -ELBO / N - E_q[(1/N_u) Σ_u log p(ŷ_u | x_u) / p(y_u | x_u)] + (log 1/δ) / N + s²/2
 
 docs/departures.md names the step between them that does not hold. Neither is a guarantee here: the
-features are learnt from the same data, and s², the variance factor of a sub-Gaussian loss, is not
+features are trained on the same data, and s², the variance factor of a sub-Gaussian loss, is not
 known but given.
 """
 

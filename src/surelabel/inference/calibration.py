@@ -46,8 +46,7 @@ class Calibration:
         """Which classes are in each prediction set [N, K]; the most likely class always is."""
         given = _normalised(probs)
         _, member = self.conformal.predict_set(given)
-        top = given.argmax(axis=1)
-        member[np.arange(len(given)), top] = True
+        member[np.arange(len(given)), given.argmax(axis=1)] = True
         return torch.from_numpy(member[:, :, 0])
 
 
@@ -110,9 +109,8 @@ def cross_fitted(probs: Tensor, labels: Tensor, coverage: float, names: Sequence
     after, sets = torch.empty(probs.shape, dtype=torch.float64), torch.empty(probs.shape, dtype=torch.bool)
     for number in range(FOLDS):
         here = fold == number
-        if here.any():
-            fitted = fit_calibration(probs[~here], labels[~here], coverage)
-            after[here], sets[here] = fitted.probs(probs[here]), fitted.sets(probs[here])
+        fitted = fit_calibration(probs[~here], labels[~here], coverage)
+        after[here], sets[here] = fitted.probs(probs[here]), fitted.sets(probs[here])
     return metrics_of(probs, after, sets, labels, names)
 
 
@@ -152,12 +150,8 @@ def check_enough(labels: int, coverage: float) -> None:
 
 def labels_needed(coverage: float) -> int:
     """The fewest held-out labels for this coverage, such that cross-fitting has enough as well."""
-    return max(FOLDS, ceil(Fraction(_smallest(coverage) * FOLDS, FOLDS - 1)))
-
-
-def _smallest(coverage: float) -> int:
-    """The fewest labels that MAPIE accepts: 1 / (1 - coverage), in exact decimal arithmetic."""
-    return ceil(1 / (1 - Fraction(str(coverage))))
+    smallest = ceil(1 / (1 - Fraction(str(coverage))))  # that MAPIE accepts; exact, unlike floats
+    return max(FOLDS, ceil(Fraction(smallest * FOLDS, FOLDS - 1)))
 
 
 def _scaler(probs: NDArray[np.float64], labels: NDArray[np.int64]) -> CalibratedClassifierCV | None:
@@ -177,7 +171,7 @@ def _scaler(probs: NDArray[np.float64], labels: NDArray[np.int64]) -> Calibrated
 
 
 class _Given(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier in scikit-learn's eyes, whose samples are their own probabilities."""
+    """A scikit-learn classifier whose inputs are the probabilities that it predicts."""
 
     def __init__(self, classes: int) -> None:
         self.classes = classes
@@ -190,8 +184,8 @@ class _Given(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, probs: NDArray[np.float64]) -> NDArray[np.int64]:
-        likeliest: NDArray[np.int64] = probs.argmax(axis=1)
-        return likeliest
+        classes: NDArray[np.int64] = probs.argmax(axis=1)
+        return classes
 
     def predict_proba(self, probs: NDArray[np.float64]) -> NDArray[np.float64]:
         return probs

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from torch import Tensor
 from torch.nn import functional
 
 from surelabel.config.run import RunConfig
@@ -75,8 +76,7 @@ def linear_probe(source: Source, labelled: NDArray[np.int64], seed: int) -> Esti
             method="predict_proba",
         )
     _, true = np.unique(labels[labelled], return_inverse=True)
-    found = metrics.evaluation(torch.from_numpy(probs), torch.from_numpy(true))
-    return Estimate(round(found["accuracy"] * len(labelled)), len(labelled), found["ece"], folds)
+    return _estimate(torch.from_numpy(probs), torch.from_numpy(true), folds)
 
 
 def linear_model(labels: int) -> Pipeline:
@@ -94,13 +94,16 @@ def retrain(run: TrainedRun, folds: int, train: Callable[[RunConfig], TrainedRun
         fold = train(replace(config, holdout=f"{part}/{folds}", out=out))
         probs.append(fold.test_prediction.probs)
         labels.append(torch.from_numpy(fold.test.labels[labelled_indices(fold.test)]))
-    found = metrics.evaluation(torch.cat(probs), torch.cat(labels))
-    count = len(torch.cat(labels))
-    return Estimate(round(found["accuracy"] * count), count, found["ece"], folds)
+    return _estimate(torch.cat(probs), torch.cat(labels), folds)
+
+
+def _estimate(probs: Tensor, labels: Tensor, folds: int) -> Estimate:
+    found = metrics.evaluation(probs, labels)
+    return Estimate(round(found["accuracy"] * len(labels)), len(labels), found["ece"], folds)
 
 
 def _at_most(labelled: NDArray[np.int64]) -> NDArray[np.int64]:
-    """At most MOST_LABELS labels, evenly spaced, which keeps this to seconds."""
+    """At most MOST_LABELS labelled samples, evenly spaced, to take only seconds."""
     return labelled[:: -(-len(labelled) // MOST_LABELS)]
 
 
@@ -118,13 +121,13 @@ def ood_fraction(source: Source, labelled: NDArray[np.int64]) -> float:
     rows = torch.from_numpy(np.array(source.features))
     unit = functional.normalize(rows - rows.mean(0), dim=1)
     labels = torch.from_numpy(source.labels[labelled])
-    own = unit[labelled]
-    among = own @ own.T
+    known = unit[labelled]
+    among = known @ known.T
     among[(labels[:, None] != labels) | torch.eye(len(labels), dtype=torch.bool)] = -1
     nearest = among.max(1).values
     nearest = nearest[nearest > -1]
     if len(nearest) < 10:
         return 0.0  # too few for a quantile
     threshold = nearest.quantile(OOD_QUANTILE)
-    similarity = torch.cat([(part @ own.T).max(1).values for part in torch.split(unit[pool], 4096)])
+    similarity = torch.cat([(part @ known.T).max(1).values for part in torch.split(unit[pool], 4096)])
     return float((similarity < threshold).double().mean())
