@@ -202,7 +202,7 @@ def test_infinity_is_no_class(iris):
 def test_every_setting_that_is_given_counts(iris):
     X, _, some = iris
     model = SureLabelClassifier(steps=4, settings={"evaluation.every": 2, "optimizer.lr": 0.01}).fit(X, some)
-    assert (model.run_.evaluation.every, model.run_.optimizer.lr) == (2, 0.01)
+    assert (model.config_.evaluation.every, model.config_.optimizer.lr) == (2, 0.01)
 
 
 def test_a_data_frame_keeps_its_categories_and_missing_values(iris):
@@ -309,7 +309,7 @@ def test_images_are_learnt_in_bytes_or_in_any_range(kind):
     images = images.reshape(-1, 8, 8)[:200].astype(kind)
     some = np.where(np.arange(200) < 100, y[:200], -1)
     model = SureLabelClassifier("fixmatch", steps=2, settings={"batch.labelled": 4}).fit(images, some)
-    assert model.run_.views.strong == "strong-shift"
+    assert model.config_.views.strong == "strong-shift"
     assert model.task_.shape == (1, 8, 8)
     assert model.predict_proba(images[..., None][:3, :, :, 0]).shape == (3, 10)
     other = images.astype(np.float32 if kind == np.uint8 else np.uint8)
