@@ -42,7 +42,7 @@ SMALL_IMAGE = 16  # pixels a side; smaller images get a smaller network, without
 
 
 class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A semi-supervised classifier with calibrated confidence.
+    """A semi-supervised classifier that estimates its uncertainty.
 
     X is a table, [n, d] or a data frame, or images [n, h, w] or [n, h, w, c]; missing numbers of a table are NaN. In y,
     `unlabelled`, None, NaN and pandas' NA mark samples without label; among texts, "" too.
@@ -115,7 +115,8 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most likely class of each sample [n]."""
-        classes: NDArray[Any] = self.classes_[self._predicted(X).probs.argmax(dim=-1).numpy()]
+        probs = self._predicted(X).probs  # first, as it checks that the estimator is fitted
+        classes: NDArray[Any] = self.classes_[probs.argmax(dim=-1).numpy()]
         return classes
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
