@@ -84,5 +84,5 @@ def overlaid(runs: Sequence[RunView]) -> list[Chart]:
     for key, (title, percent) in CURVES.items():
         lines = [line_of(run.recorded, key, run.name) for run in runs]
         if any(line.drawable for line in lines):
-            charts += chart(title, lines, percent, f"all-{key}")
+            charts.append(chart(title, lines, percent, f"all-{key}"))
     return charts

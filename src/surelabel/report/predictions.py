@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from surelabel.data.source import UNLABELLED, DataSet
 from surelabel.equations import Groups, entropy
@@ -54,21 +53,30 @@ def measure(run: TrainedRun, recorded: Recorded) -> Measured:
 
 
 def _of_test(run: TrainedRun, recorded: Recorded) -> Measured:
-    test, prediction = run.test, run.test_prediction
+    data, test, prediction = run.data, run.test, run.test_prediction
     index = labelled_indices(test)
     labels = torch.from_numpy(test.labels[index])
     sums = metrics.calibration_sums(prediction.probs, labels)
-    confusion = _confusion(prediction.probs, labels)
     best = TopPrediction.of(prediction)
+    n = len(data.classes)
+    confusion = np.bincount(n * labels.numpy() + best.predicted, minlength=n**2).reshape(n, n)
+    labelled, predicted, right = _labels_of(data, recorded.labelled), confusion.sum(0), confusion.diagonal()
+    classes = [
+        ClassRow(
+            name, int(labelled[k]), row["count"], int(predicted[k]), row["accuracy"],
+            float(right[k] / predicted[k]) if predicted[k] else None, row["confidence"],
+        )
+        for k, (name, row) in enumerate(zip(data.classes, sums.per_class(), strict=True))
+    ]  # fmt: skip
     mistaken = np.where(best.predicted == labels.numpy(), -np.inf, best.confidence)
     return Measured(
         samples=len(index),
-        pool=len(run.data.train),
+        pool=len(data.train),
         averaged=metrics.evaluation(prediction.probs, labels),
         raw=recorded.raw or _raw(run, index),
         bins=Groups(*sums.bins),
         confusion=confusion,
-        classes=_class_rows(run.data, recorded.labelled, sums.per_class(), confusion),
+        classes=classes,
         mistakes=gallery(test, index, best, mistaken),
         uncertain=gallery(test, index, best, entropy(prediction.probs).numpy()),
     )
@@ -104,27 +112,7 @@ def _of_pool(run: TrainedRun, recorded: Recorded) -> Measured:
     )
 
 
-def _confusion(probs: Tensor, labels: Tensor) -> NDArray[np.int64]:
-    classes = probs.shape[1]
-    return torch.bincount(labels * classes + probs.argmax(-1), minlength=classes**2).view(classes, classes).numpy()
-
-
 def _labels_of(data: DataSet, labelled: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many labels each class has."""
     labels = data.train.labels[labelled[labelled < len(data.train)]]
     return np.bincount(labels[labels != UNLABELLED], minlength=len(data.classes))
-
-
-def _class_rows(
-    data: DataSet, labelled: NDArray[np.int64], found: list[metrics.ClassFigures], confusion: NDArray[np.int64]
-) -> list[ClassRow]:
-    predicted = confusion.sum(0)
-    right = confusion.diagonal()
-    labels = _labels_of(data, labelled)
-    return [
-        ClassRow(
-            name, int(labels[k]), row["count"], int(predicted[k]), row["accuracy"],
-            float(right[k] / predicted[k]) if predicted[k] else None, row["confidence"],
-        )
-        for k, (name, row) in enumerate(zip(data.classes, found, strict=True))
-    ]  # fmt: skip

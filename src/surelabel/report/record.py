@@ -56,8 +56,7 @@ def read_recorded(folder: RunFolder) -> Recorded:
     result = _content(folder.path / "result.json", notes, needed=False)
     evaluations = [row for row in _rows(folder.path / "metrics.jsonl", notes) if "step" in row]
     timings = _rows(folder.path / "timings.jsonl", notes)
-    parts = [row.get(part) for row in timings for part in ("views", "training", "evaluation")]
-    seconds = [part for part in parts if part is not None]
+    seconds = [row[part] for row in timings for part in ("views", "training", "evaluation") if part in row]
     speeds = [row["images_per_second"] for row in timings if "images_per_second" in row]
     indices = split.get("labelled")
     numbers = indices if isinstance(indices, list) else []

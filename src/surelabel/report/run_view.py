@@ -147,8 +147,9 @@ def view(run: TrainedRun, recorded: Recorded, name: str, anchor: str) -> RunView
 def _charts(recorded: Recorded, anchor: str) -> list[Chart]:
     charts = []
     for number, (title, percent, keys) in enumerate(CURVES):
-        lines = [line_of(recorded, key, name) for key, name in keys.items()]
-        charts += chart(title, [line for line in lines if line.drawable], percent, f"{anchor}-curve-{number}")
+        lines = [line for key, name in keys.items() if (line := line_of(recorded, key, name)).drawable]
+        if lines:
+            charts.append(chart(title, lines, percent, f"{anchor}-curve-{number}"))
     return charts
 
 
@@ -156,12 +157,9 @@ def line_of(recorded: Recorded, key: str, name: str) -> Line:
     return Line(name, [row["step"] for row in recorded.history], [row.get(key) for row in recorded.history])
 
 
-def chart(title: str, lines: list[Line], percent: bool, anchor: str) -> list[Chart]:
-    """A list with the chart of these lines; empty if there are none."""
-    if not lines:
-        return []
+def chart(title: str, lines: list[Line], percent: bool, anchor: str) -> Chart:
     legend = [(*line_style(number), line.name) for number, line in enumerate(lines)]
-    return [Chart(title, inline(figures.curves(lines, percent), anchor), legend)]
+    return Chart(title, inline(figures.curves(lines, percent), anchor), legend)
 
 
 def bin_rows(bins: Groups) -> list[tuple[str, int, float, float]]:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +13,6 @@ from surelabel.report import Section
 from surelabel.report.gallery import TopPrediction, gallery
 from surelabel.report.page import TEMPLATES
 from surelabel.utils.errors import UserError
-
-if TYPE_CHECKING:
-    from surelabel.inference.calibration import CalibrationReport
 
 ESTIMATE = "estimate.json"
 
@@ -28,7 +24,10 @@ def sections(runs: Sequence[TrainedRun], held_out: str | None = None, coverage: 
         with suppress(UserError):  # missing data, which the page reports
             found.append(to_label(run))
     if held_out is not None:
-        found += [calibrated(run, run.calibrate(held_out, coverage)[1]) for run in runs]
+        for run in runs:
+            _, report = run.calibrate(held_out, coverage)
+            template = _template("calibrated.html")
+            found.append(Section("Calibration on held-out labels", template, asdict(report), run.path))
     return [section for section in found if section is not None]
 
 
@@ -55,16 +54,8 @@ def to_label(run: TrainedRun, number: int = 20) -> Section | None:
         np.array(stds) if stds else None,
     )
     shown = gallery(source, index, best, -np.arange(len(found), dtype=np.float64))  # in order of rank
-    return Section(
-        "What to label next",
-        _template("to_label.html"),
-        {"shown": shown, "classes": source.classes, "run": str(run.path)},
-        run.path,
-    )
-
-
-def calibrated(run: TrainedRun, report: "CalibrationReport") -> Section:
-    return Section("Calibration on held-out labels", _template("calibrated.html"), asdict(report), run.path)
+    values = {"shown": shown, "classes": source.classes, "run": str(run.path)}
+    return Section("What to label next", _template("to_label.html"), values, run.path)
 
 
 def _template(name: str) -> str:
