@@ -32,7 +32,7 @@ STEPS = 25
 
 @pytest.fixture(scope="module")
 def iris():
-    """Flowers of which every fifth has a label."""
+    """X, all labels, and labels of which every fifth is kept."""
     X, y = load_iris(return_X_y=True)
     return X, y, np.where(np.arange(150) % 5 == 0, y, -1)
 
@@ -43,21 +43,20 @@ def fitted(iris):
     return SureLabelClassifier(steps=STEPS).fit(X, some)
 
 
-EXPECTED = {"check_classifiers_classes": "it uses -1 as a class, which here means unlabelled unless told otherwise"}
+EXPECTED = {"check_classifiers_classes": "it uses -1 as a class, which means unlabelled by default"}
 
 
-def test_it_is_an_estimator_by_scikit_learns_own_checks():
+@pytest.mark.slow
+def test_classifier_passes_the_checks_of_scikit_learn():
     results = check_estimator(SureLabelClassifier(steps=STEPS), expected_failed_checks=EXPECTED, on_skip=None)
     statuses = {result["status"] for result in results}
     assert statuses <= {"passed", "skipped", "xfail"}
     assert sum(result["status"] == "passed" for result in results) >= 50
-
-
-def test_the_one_check_that_is_expected_to_fail_passes_where_minus_one_is_a_class():
+    # The check that is expected to fail, with -1 as a class.
     check_classifiers_classes("SureLabelClassifier", SureLabelClassifier(steps=STEPS, unlabelled=None))
 
 
-def test_predictions_are_probabilities_and_their_deviations(fitted, iris):
+def test_predict_proba_and_predict_std(fitted, iris):
     X, y, _ = iris
     probs, std = fitted.predict_proba(X), fitted.predict_std(X)
     np.testing.assert_allclose(probs.sum(1), 1, atol=1e-12)
@@ -67,7 +66,7 @@ def test_predictions_are_probabilities_and_their_deviations(fitted, iris):
     assert fitted.score(X, y) == np.mean(fitted.predict(X) == y) > 0.8
 
 
-def test_the_score_leaves_unlabelled_samples_out(fitted, iris):
+def test_score_ignores_unlabelled_samples(fitted, iris):
     X, _, some = iris
     known = some != -1
     assert fitted.score(X, some) == fitted.score(X[known], some[known])
@@ -75,13 +74,13 @@ def test_the_score_leaves_unlabelled_samples_out(fitted, iris):
         fitted.score(X, np.full(150, -1))
 
 
-def test_a_prediction_does_not_depend_on_what_else_is_asked(fitted, iris):
+def test_predict_does_not_depend_on_the_batch(fitted, iris):
     X = iris[0]
     np.testing.assert_allclose(fitted.predict_proba(X[17:18])[0], fitted.predict_proba(X)[17], rtol=1e-12)
 
 
 @pytest.mark.parametrize("copied", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy])
-def test_a_copy_predicts_the_same_bit_for_bit_and_the_original_is_not_touched(fitted, iris, copied):
+def test_copies_predict_the_same(fitted, iris, copied):
     X = iris[0]
     before = fitted.predict_proba(X)
     np.testing.assert_array_equal(copied(fitted).predict_proba(X), before)
@@ -89,13 +88,13 @@ def test_a_copy_predicts_the_same_bit_for_bit_and_the_original_is_not_touched(fi
     assert isinstance(fitted.__getstate__()["_weights"], bytes)
 
 
-def test_a_clone_has_the_parameters_and_nothing_else(fitted):
+def test_clone_copies_only_the_parameters(fitted):
     made = clone(SureLabelClassifier("fixmatch", steps=7, settings={"optimizer.lr": 0.1}, out="somewhere"))
     assert (made.method, made.steps, made.settings, made.out) == ("fixmatch", 7, {"optimizer.lr": 0.1}, "somewhere")
     assert not hasattr(clone(fitted), "classes_")
 
 
-def test_the_same_seed_gives_the_same_model_and_none_another_each_time(iris):
+def test_fit_is_reproducible_with_a_seed(iris):
     X, _, some = iris
     seeds = (3, 3, 4, None, None)
     made = [SureLabelClassifier(steps=3, random_state=seed).fit(X, some).predict_proba(X) for seed in seeds]
@@ -103,7 +102,7 @@ def test_the_same_seed_gives_the_same_model_and_none_another_each_time(iris):
     assert len({part.tobytes() for part in made}) == 4
 
 
-def test_it_works_in_a_pipeline_and_a_grid_search_over_partly_labelled_data(iris):
+def test_classifier_works_in_pipeline_and_grid_search(iris):
     X, y, some = iris
     model = make_pipeline(StandardScaler(), SureLabelClassifier(steps=3))
     grid = {"surelabelclassifier__steps": [1, STEPS], "surelabelclassifier__method": ["fixmatch"]}
@@ -113,7 +112,7 @@ def test_it_works_in_a_pipeline_and_a_grid_search_over_partly_labelled_data(iris
 
 
 @pytest.mark.parametrize("marker", ["", None, np.nan, -1, "?"])
-def test_texts_are_classes_and_what_is_none_is_unlabelled(iris, marker):
+def test_fit_takes_texts_as_classes(iris, marker):
     X, y, some = iris
     names = np.array(["setosa", "versicolor", "virginica"], dtype=object)
     labels = np.where(some == -1, marker, names[y])
@@ -135,22 +134,22 @@ def test_texts_are_classes_and_what_is_none_is_unlabelled(iris, marker):
         (lambda values: np.array(values, dtype=object), -1.0, "i"),
         (lambda values: pd.Series(values, dtype="Int64"), pd.NA, "i"),
         (lambda values: pd.Series(values, dtype="Int64"), -1, "i"),
-        (lambda values: pd.Series(values, dtype="category"), None, "f"),  # which pandas makes of them
+        (lambda values: pd.Series(values, dtype="category"), None, "f"),  # pandas converts them
         (lambda values: pd.DataFrame({"y": pd.array(values, dtype="Int64")}), pd.NA, "i"),
         (lambda values: np.ma.masked_equal(values, 99), 99, "i"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:A column-vector y was passed")
-def test_a_gap_among_numbers_is_unlabelled_whatever_holds_them(iris, made, gap, kind):
+def test_fit_takes_gaps_among_numbers_as_unlabelled(iris, made, gap, kind):
     X, y, some = iris
     labels = made([gap if label == -1 else label for label in some.tolist()])
     model = SureLabelClassifier(steps=2).fit(X, labels)
     assert (model.classes_.tolist(), model.classes_.dtype.kind) == ([0, 1, 2], kind)
     assert model.predict(X).dtype == model.classes_.dtype
-    alike = SureLabelClassifier(steps=2).fit(X, some)
-    np.testing.assert_array_equal(model.predict_proba(X), alike.predict_proba(X))
-    assert model.score(X, labels) == alike.score(X, some)
-    assert model.score(X, y) == alike.score(X, y)
+    expected = SureLabelClassifier(steps=2).fit(X, some)
+    np.testing.assert_array_equal(model.predict_proba(X), expected.predict_proba(X))
+    assert model.score(X, labels) == expected.score(X, some)
+    assert model.score(X, y) == expected.score(X, y)
 
 
 @pytest.mark.parametrize(
@@ -159,22 +158,22 @@ def test_a_gap_among_numbers_is_unlabelled_whatever_holds_them(iris, made, gap, 
         (lambda values: pd.Series(values, dtype="string"), pd.NA),
         (lambda values: pd.Series(values, dtype="category"), None),
         (pd.Series, None),
-        (list, np.nan),  # of which numpy makes the text "nan"
+        (list, np.nan),  # "nan" in numpy
         (lambda values: np.array(values, dtype=np.dtypes.StringDType(na_object=np.nan)), np.nan),
     ],
 )
-def test_a_gap_among_texts_is_unlabelled_whatever_holds_them(iris, made, gap):
+def test_fit_takes_gaps_among_texts_as_unlabelled(iris, made, gap):
     X, _, some = iris
     labels = made([gap if label == -1 else "abc"[label] for label in some.tolist()])
     model = SureLabelClassifier(steps=2).fit(X, labels)
     assert model.classes_.tolist() == ["a", "b", "c"]
-    alike = SureLabelClassifier(steps=2).fit(X, some)
-    np.testing.assert_array_equal(model.predict_proba(X), alike.predict_proba(X))
-    assert model.score(X, labels) == alike.score(X, some)
+    expected = SureLabelClassifier(steps=2).fit(X, some)
+    np.testing.assert_array_equal(model.predict_proba(X), expected.predict_proba(X))
+    assert model.score(X, labels) == expected.score(X, some)
 
 
 @pytest.mark.parametrize("made", [list, pd.Series, lambda values: pd.Series(values, dtype="boolean")])
-def test_a_gap_among_truth_values_is_unlabelled(iris, made):
+def test_fit_takes_gaps_among_booleans_as_unlabelled(iris, made):
     X, _, some = iris
     labels = made([None if label == -1 else label == 0 for label in some.tolist()])
     model = SureLabelClassifier(steps=STEPS).fit(X, labels)
@@ -184,7 +183,7 @@ def test_a_gap_among_truth_values_is_unlabelled(iris, made):
 
 
 @pytest.mark.parametrize("unlabelled", [np.nan, None, pd.NA])
-def test_minus_one_is_a_class_where_only_gaps_are_unlabelled(iris, unlabelled):
+def test_fit_takes_minus_one_as_a_class_if_gaps_are_unlabelled(iris, unlabelled):
     X, y, some = iris
     labels = np.where(some == -1, np.nan, y - 1)
     model = SureLabelClassifier(steps=STEPS, unlabelled=unlabelled).fit(X, labels)
@@ -192,20 +191,20 @@ def test_minus_one_is_a_class_where_only_gaps_are_unlabelled(iris, unlabelled):
     assert model.score(X, labels) > 0.8
 
 
-@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # of scikit-learn, on its way to the error
-def test_infinity_is_no_class(iris):
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # from scikit-learn, before the error
+def test_fit_refuses_infinity_as_a_class(iris):
     X, y, some = iris
     with pytest.raises(ValueError, match="infinity"):
         SureLabelClassifier().fit(X, np.where(some == -1, np.inf, y))
 
 
-def test_every_setting_that_is_given_counts(iris):
+def test_fit_uses_the_settings(iris):
     X, _, some = iris
     model = SureLabelClassifier(steps=4, settings={"evaluation.every": 2, "optimizer.lr": 0.01}).fit(X, some)
-    assert (model.run_.evaluation.every, model.run_.optimizer.lr) == (2, 0.01)
+    assert (model.config_.evaluation.every, model.config_.optimizer.lr) == (2, 0.01)
 
 
-def test_a_data_frame_keeps_its_categories_and_missing_values(iris):
+def test_fit_takes_categories_and_missing_values_of_a_frame(iris):
     X, y, some = iris
     frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
     frame["petal"] = pd.Categorical(np.where(X[:, 2] > 2.5, "long", "short"))
@@ -219,7 +218,7 @@ def test_a_data_frame_keeps_its_categories_and_missing_values(iris):
     assert declared.task_.shape[0] > 40
 
 
-def test_columns_that_are_left_out_are_warned_of_where_fit_is_called(iris):
+def test_fit_warns_of_unused_columns_at_the_line_of_the_call(iris):
     X, _, some = iris
     frame = pd.DataFrame(X, columns=["a", "b", "c", "d"]).assign(same=7)
     with pytest.warns(UserWarning, match="column 'same' is left out: it is 7 everywhere") as warned:
@@ -230,13 +229,13 @@ def test_columns_that_are_left_out_are_warned_of_where_fit_is_called(iris):
 
 
 @pytest.mark.filterwarnings("ignore:column 'same' is left out", "ignore:X does not have valid feature names")
-def test_the_values_of_a_data_frame_are_taken_in_its_order_without_its_names(iris):
+def test_predict_takes_an_array_after_a_frame(iris):
     X, _, some = iris
     frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
-    frame.insert(0, "same", 7.0)  # which is left out, and counts all the same
+    frame.insert(0, "same", 7.0)  # left out, but counted
     frame.insert(2, "long", X[:, 2] > 2.5)
     frame.insert(3, "petal", np.where(X[:, 3] > 1, "wide", "narrow"))
-    for part in (frame.drop(columns=["long", "petal"]), frame, frame[["long"]]):  # floats, objects, truth values
+    for part in (frame.drop(columns=["long", "petal"]), frame, frame[["long"]]):  # floats, objects, booleans
         model = SureLabelClassifier(steps=2).fit(part, some)
         with pytest.warns(UserWarning, match="X does not have valid feature names"):
             probs = model.predict_proba(part.to_numpy())
@@ -245,39 +244,36 @@ def test_the_values_of_a_data_frame_are_taken_in_its_order_without_its_names(iri
             model.predict(np.zeros((3, 8)))
 
 
-def test_a_data_frame_is_taken_in_its_order_where_an_array_was_learnt_from(fitted, iris):
+def test_predict_takes_a_frame_after_an_array_but_no_images(fitted, iris):
     X = iris[0]
     with pytest.warns(UserWarning, match="X has feature names, but SureLabelClassifier was fitted without"):
         probs = fitted.predict_proba(pd.DataFrame(X, columns=["d", "c", "b", "a"]))
     np.testing.assert_array_equal(probs, fitted.predict_proba(X))
-
-
-def test_images_are_refused_where_a_table_was_learnt_from(fitted):
-    with pytest.raises(ValueError, match=r"an array of shape \(3, 4, 2\) is given, but a table was learnt from"):
+    with pytest.raises(ValueError, match=r"X has the shape \(3, 4, 2\), but the model was trained on a table"):
         fitted.predict(np.zeros((3, 4, 2)))
 
 
-def test_a_category_whose_names_are_numbers_is_one():
+def test_table_input_takes_numbers_as_categories():
     frame = pd.DataFrame({"a": np.arange(8.0) ** 2, "shop": pd.Categorical([1, 2, 3, None] * 2)})
     read = TableInput.learn(frame, [])
-    alike = read.source(frame.assign(shop=[1.0, 2.0, 3.0, np.nan] * 2)).samples(np.arange(8))
-    np.testing.assert_array_equal(read.source(frame).samples(np.arange(8)), alike)
-    assert alike.shape[1] == 1 + 4  # the number; three shops, and anything else
+    rows = read.source(frame.assign(shop=[1.0, 2.0, 3.0, np.nan] * 2)).samples(np.arange(8))
+    np.testing.assert_array_equal(read.source(frame).samples(np.arange(8)), rows)
+    assert rows.shape[1] == 1 + 4  # the number; three shops, and any other value
 
 
-def test_an_out_that_cannot_be_written_is_told_in_pythons_words(tmp_path):
+def test_fit_refuses_an_out_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
     for out in (tmp_path / "file" / "run", tmp_path / ("x" * 300)):
         with pytest.raises(ValueError, match=r"^cannot write .*Choose another folder$"):
             SureLabelClassifier(steps=2, out=out).fit(np.arange(12.0).reshape(6, 2), [0, 1] * 3)
 
 
-def test_decimals_of_a_data_base_are_numbers():
+def test_table_input_takes_decimals_as_numbers():
     frame = pd.DataFrame({"price": [Decimal("1.5"), None, Decimal("2.25"), Decimal(3)]})
     assert TableInput.learn(frame, []).encoding.columns[0].median == 2.25
 
 
-def test_numbers_with_words_among_them_are_refused_in_a_frame_too():
+def test_table_input_refuses_numbers_mixed_with_words():
     grades = ["1", "2", "other", "3"] * 3
     with pytest.raises(UserError, match="column 'grade' seems to hold numbers, but is 'other'"):
         TableInput.learn(pd.DataFrame({"grade": grades}), [])
@@ -285,49 +281,48 @@ def test_numbers_with_words_among_them_are_refused_in_a_frame_too():
         assert TableInput.learn(pd.DataFrame(frame), categorical).encoding.columns[0].levels == ("1", "2", "3", "other")
 
 
-def test_images_in_other_numbers_are_rounded_and_cut_to_the_range_that_was_seen():
+def test_image_input_clips_to_the_range_in_training():
     seen = np.linspace(0, 255, 8).reshape(2, 2, 2)
     new = np.array([[[127.9, 256.0], [-3.0, 255.0]]])
     assert ImageInput.learn(seen).source(new).samples(np.arange(1)).tolist() == [[[[128, 255], [0, 255]]]]
 
 
-def test_a_table_is_learnt_on_one_thread_and_images_on_torchs(monkeypatch):
+def test_config_uses_one_thread_for_tables(monkeypatch):
     monkeypatch.setattr("torch.get_num_threads", lambda: 3)
     assert [build.resolve(SureLabelClassifier()._config(shape)).threads for shape in ((5,), (1, 32, 32))] == [1, 3]
 
 
-def test_an_encoder_is_refused_before_training():
-    with pytest.raises(ValueError, match=r"encoder is for folders of pictures"):
+def test_fit_refuses_an_encoder():
+    with pytest.raises(ValueError, match="encoder works only on folders"):
         SureLabelClassifier(settings={"encoder": "efficientnet-lite0", "network.name": "mlp-1-8"}).fit(
             np.arange(8 * 64, dtype=np.uint8).reshape(8, 8, 8), [0, 1] * 4
         )
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.float64])
-def test_images_are_learnt_in_bytes_or_in_any_range(kind):
+def test_fit_takes_images_of_any_dtype(kind):
     images, y = load_digits(return_X_y=True)
     images = images.reshape(-1, 8, 8)[:200].astype(kind)
     some = np.where(np.arange(200) < 100, y[:200], -1)
     model = SureLabelClassifier("fixmatch", steps=2, settings={"batch.labelled": 4}).fit(images, some)
-    assert model.run_.views.strong == "strong-shift"
+    assert model.config_.views.strong == "strong-shift"
     assert model.task_.shape == (1, 8, 8)
     assert model.predict_proba(images[..., None][:3, :, :, 0]).shape == (3, 10)
     other = images.astype(np.float32 if kind == np.uint8 else np.uint8)
-    with pytest.raises(ValueError, match="give the same kind"):
+    with pytest.raises(ValueError, match="X has the dtype"):
         model.predict(other)
-    with pytest.raises(ValueError, match=r"images of shape \(8, 7\) are given, but \(8, 8\) were learnt from"):
+    with pytest.raises(ValueError, match=r"images of shape \(8, 7\), but the model was trained on \(8, 8\)"):
         model.predict(images[:, :, 1:])
     assert not hasattr(model, "predict_std")
 
 
 @pytest.mark.parametrize("method", ["paws", "bam-paws+ema"])
-def test_images_can_be_told_by_their_neighbours(method):
+def test_fit_works_with_paws(method):
     images, y = load_digits(return_X_y=True)
     images = images.reshape(-1, 8, 8).astype(np.uint8)[:120]
     some = np.where(np.arange(120) < 60, y[:120], -1)
-    settings = {"paws.unlabelled": 8, "paws.per_class": 2, "paws.view": "crops", "paws.small_crops": 0} | {
-        "paws.width": 16
-    }
+    settings = {"unlabelled": 8, "per_class": 2, "view": "crops", "small_crops": 0, "width": 16}
+    settings = {f"paws.{name}": value for name, value in settings.items()}
     model = SureLabelClassifier(method, steps=2, settings=settings).fit(images, some)
     probs = model.predict_proba(images)
     np.testing.assert_allclose(probs.sum(1), 1)
@@ -345,22 +340,22 @@ def test_images_can_be_told_by_their_neighbours(method):
         ({"categorical": ["nothing"]}, "column 'nothing' does not exist"),
     ],
 )
-def test_a_mistake_is_a_value_error_in_plain_words(iris, change, message):
+def test_fit_raises_value_errors_for_mistakes(iris, change, message):
     X, _, some = iris
     with pytest.raises(ValueError, match=message):
         SureLabelClassifier(**change).fit(X, some)
 
 
-def test_after_a_fit_that_failed_nothing_is_fitted(iris):
+def test_failed_fit_leaves_the_model_unfitted(iris):
     X, _, some = iris
     model = SureLabelClassifier(steps=2).fit(X, some)
-    with pytest.raises(ValueError, match="column 'nothing' does not exist"):
+    with pytest.raises(ValueError, match="'nothing'"):
         model.set_params(categorical=["nothing"]).fit(X, some)
     with pytest.raises(NotFittedError):
         model.predict(X)
 
 
-def test_labels_that_cannot_teach_are_refused(iris):
+def test_fit_refuses_fewer_than_two_classes(iris):
     X, y, _ = iris
     with pytest.raises(ValueError, match="no class"):
         SureLabelClassifier().fit(X, np.full(150, -1))
@@ -368,7 +363,7 @@ def test_labels_that_cannot_teach_are_refused(iris):
         SureLabelClassifier().fit(X, np.where(y == 0, 0, -1))
 
 
-def test_fit_leaves_the_process_as_it_was_and_says_nothing(iris, capfd, tmp_path, monkeypatch):
+def test_fit_is_silent_and_changes_no_global_state(iris, capfd, tmp_path, monkeypatch):
     X, _, some = iris
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     logger = logging.getLogger()
@@ -394,18 +389,18 @@ def test_fit_leaves_the_process_as_it_was_and_says_nothing(iris, capfd, tmp_path
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_run_folder_can_be_kept_and_progress_shown(iris, tmp_path, capsys):
+def test_fit_keeps_a_run_folder_and_shows_progress(iris, tmp_path, capsys):
     X, _, some = iris
     SureLabelClassifier(steps=2, out=tmp_path / "run", verbose=True).fit(X, some)
     assert (tmp_path / "run" / "weights.safetensors").exists()
     assert "bam-uda on X: 30 labels, 150 samples in the pool" in capsys.readouterr().out
-    with pytest.raises(surelabel.utils.errors.UserError, match="given in Python"):
+    with pytest.raises(UserError, match="given in Python"):
         load(tmp_path / "run").evaluate()
-    with pytest.raises(ValueError, match=r"^out='.*run' exists already: choose another folder, or remove it$"):
+    with pytest.raises(ValueError, match=r"run exists already: choose another folder"):
         SureLabelClassifier(steps=2, out=tmp_path / "run").fit(X, some)
 
 
-def test_importing_the_package_imports_neither_torch_nor_scikit_learn():
+def test_import_of_the_package_is_light():
     code = "import sys, surelabel; assert not {'torch', 'sklearn', 'numpy'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError, match="no attribute 'Classifier'"):

@@ -27,7 +27,7 @@ NAMES = [str(number) for number in range(6)]
 
 
 def samples(count, seed, temperature=2.5, classes=6):
-    """Labels drawn from probabilities, and over-confident versions of these: the true temperature is known."""
+    """Overconfident probabilities of a known temperature, and labels."""
     draws = np.random.default_rng(seed)
     logits = draws.normal(size=(count, classes)) * 1.5
     right = np.exp(log_softmax(logits, axis=1))
@@ -37,7 +37,7 @@ def samples(count, seed, temperature=2.5, classes=6):
 
 @pytest.mark.parametrize("count", [30, 400])
 @pytest.mark.parametrize("classes", [2, 6])
-def test_the_temperature_is_that_of_scipy_minimising_the_nll(count, classes):
+def test_fit_calibration_temperature_minimises_the_nll(count, classes):
     probs, labels = samples(count, 1, classes=classes)
     log_p = probs.double().log().numpy()
 
@@ -52,14 +52,14 @@ def test_the_temperature_is_that_of_scipy_minimising_the_nll(count, classes):
     )
 
 
-def test_a_known_temperature_is_found_again_and_the_order_of_classes_stays():
+def test_fit_calibration_recovers_the_temperature_and_keeps_the_classes():
     probs, labels = samples(20_000, 2)
     fitted = fit_calibration(probs, labels, 0.9)
     assert fitted.temperature == pytest.approx(2.5, rel=0.05)
     assert torch.equal(fitted.probs(probs).argmax(1), probs.argmax(1))
 
 
-def test_the_sets_are_those_of_a_plain_loop():
+def test_calibration_sets_match_a_plain_loop():
     probs, labels = samples(57, 3)
     new, _ = samples(200, 4)
     for coverage in (0.5, 0.8, 0.9, 0.95):
@@ -74,18 +74,17 @@ def test_the_sets_are_those_of_a_plain_loop():
             assert given.tolist() == expected
 
 
-def test_no_set_is_empty_and_more_coverage_means_no_smaller_sets():
+def test_calibration_sets_grow_with_coverage_and_are_never_empty():
     probs, labels = samples(300, 5)
     few, many = (fit_calibration(probs, labels, coverage).sets(probs) for coverage in (0.5, 0.95))
-    assert few.any(dim=1).all()
     assert few[torch.arange(300), probs.argmax(1)].all()
     assert (many | ~few).all()
 
 
-def test_new_samples_are_covered_as_often_as_asked():
-    """By n = 99 held-out labels, the number covered of m exchangeable new samples is beta-binomial(m, 90, 10), whatever
-    the probabilities are. So 40 repetitions with m = 500 have a mean coverage of 0.9 ± 0.0051; 4 deviations are missed
-    by chance 6 times in 100,000. Adding the likeliest class can only cover more.
+def test_calibration_sets_cover_new_samples_as_often_as_asked():
+    """With n = 99 held-out labels, the number covered of m exchangeable new samples is beta-binomial(m, 90, 10),
+    whatever the probabilities are. So 40 repetitions with m = 500 have a mean coverage with a std of 0.0051; 4 stds are
+    exceeded by chance 6 times in 100,000. Adding the most likely class can only cover more.
     """
     law = betabinom(500, 90, 10)
     conformal, final = np.empty(40), np.empty(40)
@@ -99,7 +98,7 @@ def test_new_samples_are_covered_as_often_as_asked():
     assert (final >= conformal).all()
 
 
-def test_cross_fitting_judges_each_sample_by_the_others():
+def test_cross_fitted_improves_the_metrics():
     probs, labels = samples(500, 7)
     found = cross_fitted(probs, labels, 0.9, NAMES)
     assert found.samples == 500
@@ -108,21 +107,18 @@ def test_cross_fitting_judges_each_sample_by_the_others():
     assert found.accuracy == pytest.approx(float((probs.argmax(1) == labels).double().mean()))
 
 
-def test_cross_fitting_does_not_flatter_a_temperature_that_means_nothing():
-    """Labels that the predictions do not know: what is fitted to 20 of them helps these, and on average no others."""
+def test_cross_fitted_is_less_optimistic_than_the_fit_on_random_labels():
     gains = []
     for seed in range(8):
         probs, _ = samples(20, 200 + seed)
         noise = torch.from_numpy(np.random.default_rng(seed).permutation(20) % 6)
-        own = fit_calibration(probs, noise, 0.8)
-        same = metrics_of(probs, own.probs(probs), own.sets(probs), noise, NAMES)
-        crossed = cross_fitted(probs, noise, 0.8, NAMES)
-        gains.append((same.nll_after, crossed.nll_after))
-    same_nll, crossed_nll = np.mean(gains, axis=0)
-    assert same_nll < crossed_nll
+        fitted = fit_calibration(probs, noise, 0.8)
+        same = metrics_of(probs, fitted.probs(probs), fitted.sets(probs), noise, NAMES)
+        gains.append(cross_fitted(probs, noise, 0.8, NAMES).nll_after - same.nll_after)
+    assert np.mean(gains) > 0
 
 
-def test_the_figures_by_class_are_those_of_a_plain_loop():
+def test_metrics_of_each_class_match_a_plain_loop():
     probs, labels = samples(80, 8)
     labels[labels == 5] = 0
     fitted = fit_calibration(probs, labels, 0.8)
@@ -139,15 +135,13 @@ def test_the_figures_by_class_are_those_of_a_plain_loop():
     assert found.coverage == pytest.approx(np.mean([bool(sets[place, labels[place]]) for place in range(80)]))
 
 
-def test_classes_without_a_held_out_label_do_no_harm():
+def test_fit_calibration_works_without_labels_of_some_classes():
     probs, labels = samples(60, 9)
-    labels = labels % 3
-    fitted = fit_calibration(probs, labels, 0.9)
-    assert fitted.probs(probs).shape == (60, 6)
-    assert fitted.sets(probs).shape == (60, 6)
+    fitted = fit_calibration(probs, labels % 3, 0.9)
+    assert fitted.probs(probs).shape == fitted.sets(probs).shape == (60, 6)
 
 
-def test_where_all_held_out_samples_are_right_the_confidence_stays_as_it_is():
+def test_fit_calibration_keeps_the_confidence_if_all_samples_are_right():
     probs, _ = samples(60, 10)
     fitted = fit_calibration(probs, probs.argmax(1), 0.9)
     assert fitted.temperature == 1
@@ -155,7 +149,7 @@ def test_where_all_held_out_samples_are_right_the_confidence_stays_as_it_is():
 
 
 @pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9, 0.95, 0.99])
-def test_the_fewest_labels_that_are_needed_suffice_and_one_fewer_is_refused(coverage):
+def test_check_enough_accepts_labels_needed_and_no_fewer(coverage):
     needed = labels_needed(coverage)
     probs, labels = samples(needed, 11)
     check_enough(needed, coverage)
@@ -164,10 +158,8 @@ def test_the_fewest_labels_that_are_needed_suffice_and_one_fewer_is_refused(cove
         check_enough(needed - 1, coverage)
 
 
-def test_for_every_coverage_in_percent_the_parts_are_large_enough():
-    """n labels leave out at most every fifth; MAPIE makes sets from the others, which the theory allows: with n' of
-    them, (n' + 1) · coverage is not above n'.
-    """
+def test_labels_needed_suffice_for_cross_fitting_at_every_coverage():
+    """A fold leaves n' of n labels, and the guarantee needs (n' + 1) · coverage ≤ n'."""
     for percent in range(50, 100):
         n = labels_needed(percent / 100)
         rest = n - -(-n // 5)
@@ -177,17 +169,17 @@ def test_for_every_coverage_in_percent_the_parts_are_large_enough():
 
 
 @pytest.mark.parametrize("coverage", [0, 0.4, 1, 1.5, -0.1, float("nan")])
-def test_a_coverage_that_means_nothing_is_refused(coverage):
-    with pytest.raises(UserError, match=r"at least 0\.5, and less than 1"):
+def test_check_meaningful_refuses_a_coverage_outside_its_range(coverage):
+    with pytest.raises(UserError, match=r"at least 0\.5 and less than 1"):
         check_meaningful(coverage)
 
 
-def test_too_few_labels_are_told_what_they_can_do():
-    with pytest.raises(UserError, match=r"a coverage of 0\.8"):
+def test_check_enough_names_a_coverage_that_is_possible():
+    with pytest.raises(UserError, match=r"lower the coverage to 0\.8"):
         check_enough(10, 0.9)
 
 
-def test_a_missing_package_is_told_by_its_extra(monkeypatch):
+def test_calibration_names_the_extra_of_a_missing_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "mapie.classification", None)
     with pytest.raises(UserError, match=r"needs the package mapie.*pip install 'surelabel\[calibration\]'"):
         reload(calibration)

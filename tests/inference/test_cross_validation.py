@@ -14,7 +14,7 @@ from tests.conftest import digits
 
 
 def features(keep=range(10), seed=0):
-    """Digits as if their pixels were features; only some classes are labelled."""
+    """Digits with their pixels as features; only the classes in `keep` have labels."""
     images, labels = digits()
     rows = images.reshape(len(images), -1).astype(np.float32)
     kept = np.isin(labels, list(keep))
@@ -23,7 +23,7 @@ def features(keep=range(10), seed=0):
     return FeatureSource(source, rows), np.sort(order[:60]), labels
 
 
-def test_the_interval_is_wilsons_of_fewer_labels():
+def test_interval_is_wilsons_with_fewer_labels():
     low, high = Estimate(right=50, labels=60).interval  # as 22.2 of 26.7
     expected = binomtest(50, 60).proportion_ci(method="wilson")
     assert low < expected.low < expected.high < high
@@ -33,9 +33,9 @@ def test_the_interval_is_wilsons_of_fewer_labels():
     assert Estimate(5, 5).interval[1] == pytest.approx(1, abs=1e-12)
 
 
-def test_the_interval_holds_the_accuracy_of_what_all_labels_train():
-    """Linear classifiers of two Gaussian classes. At a coverage of 95 % fewer than 930 of 1000 would be held once in
-    350 times; as many labels as there are, taken for independent, hold it in fewer than 900."""
+def test_interval_covers_the_accuracy_of_training_on_all_labels():
+    """Linear classifiers of two Gaussian classes. At a coverage of 95 %, fewer than 930 of 1000 are covered once in
+    350 times; an interval that takes the folds for independent covers fewer than 900."""
     draws = np.random.default_rng(0)
     labels, features, held, naive = 60, 20, 0, 0
     centre = 0.35 * np.ones(features) / np.sqrt(features) * np.sqrt(10)
@@ -59,7 +59,7 @@ def test_the_interval_holds_the_accuracy_of_what_all_labels_train():
     assert naive < 900
 
 
-def test_linear_probe_predicts_each_label_by_a_model_fitted_without_its_fold():
+def test_linear_probe_predicts_each_label_without_its_fold():
     source, labelled, _ = features()
     right = 0
     for part in range(1, 6):
@@ -72,56 +72,43 @@ def test_linear_probe_predicts_each_label_by_a_model_fitted_without_its_fold():
     assert 0 < found.ece < 0.3
 
 
-def test_the_interval_holds_what_the_classifier_does_on_new_samples():
-    """Fewer than 8 of 10 such 95 % intervals would miss the accuracy on the samples left over once in 87 times."""
+def test_linear_probe_interval_covers_the_accuracy_on_new_samples():
+    """At a coverage of 95 %, fewer than 8 of 10 intervals contain the accuracy once in 87 times."""
     held = 0
     for seed in range(10):
         source, labelled, truth = features(seed=seed)
         low, high = linear_probe(source, labelled, seed).interval
         rest = np.setdiff1d(np.arange(len(truth)), labelled)
         predicted = linear_model(60).fit(source.samples(labelled), truth[labelled]).predict(source.samples(rest))
-        held += low <= (predicted == truth[rest]).mean() <= high + 0.05  # a fifth more labels than in a fold
+        held += low <= (predicted == truth[rest]).mean() <= high + 0.05  # trained on a quarter more labels than a fold
     assert held >= 8
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_pool_with_classes_that_no_label_names_seems_strange(seed):
+def test_ood_fraction_is_high_for_a_pool_with_unknown_classes(seed):
     known, labelled, _ = features(seed=seed)
     usual = ood_fraction(known, labelled)
     few, labelled, _ = features(keep=range(4), seed=seed)
     assert usual < estimate.MOST_OOD < ood_fraction(few, labelled)
 
 
-def test_too_few_labels_tell_nothing():
+def test_ood_fraction_is_zero_with_too_few_labels():
     source, labelled, _ = features()
     assert ood_fraction(source, labelled[:5]) == 0
 
 
-def test_training_again_is_done_by_one_process_though_the_run_had_several(tiny):
+def test_retrain_predicts_each_label_once_in_one_process(tiny):
     run = fit(tiny)
     run.config = replace(run.config, devices=2)
-    begun = []
+    trained = []
 
     def train(config):
-        begun.append((config.devices, config.nodes))
-        return fit(config)
-
-    retrain(run, 2, train)
-    assert begun == [(1, 1)] * 2
-
-
-def test_training_again_predicts_each_label_once(tiny):
-    run = fit(tiny)
-    begun = []
-
-    def train(config):
-        begun.append(config.holdout)
-        return fit(config)  # which refuses a folder that is there already
+        trained.append((config.holdout, config.devices, config.nodes))
+        return fit(config)  # raises if the folder exists
 
     found = retrain(run, 2, train)
-    assert begun == ["1/2", "2/2"]
+    assert trained == [("1/2", 1, 1), ("2/2", 1, 1)]
     assert found.labels == 40
     assert found.ece is not None
-    # Other parts are other runs, which must not be taken for those.
     assert retrain(run, 3, train).labels == 40
-    assert begun[2:] == ["1/3", "2/3", "3/3"]
+    assert [holdout for holdout, _, _ in trained[2:]] == ["1/3", "2/3", "3/3"]

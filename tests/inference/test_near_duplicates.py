@@ -13,13 +13,13 @@ PHOTO = load_sample_image("china.jpg")
 
 def crops(count):
     random = np.random.default_rng(0)
-    # Below the sky, whose parts are alike.
+    # Below the sky, where crops are alike.
     places = random.integers([150, 0], [PHOTO.shape[0] - 64, PHOTO.shape[1] - 64], (count, 2))
     return np.stack([PHOTO[y : y + 64, x : x + 64].transpose(2, 0, 1) for y, x in places])
 
 
 def again(image, change):
-    """A picture that was saved again as JPEG, scaled down and up, or made brighter."""
+    """An image that was saved as JPEG, scaled down and up, or dimmed."""
     picture = Image.fromarray(image.transpose(1, 2, 0))
     if change == "jpeg":
         held = BytesIO()
@@ -33,21 +33,20 @@ def again(image, change):
 
 
 @pytest.mark.parametrize("change", ["jpeg", "scaled", "dimmer"])
-def test_copies_are_found_and_different_pictures_are_not(change):
+def test_near_duplicates_finds_changed_copies_only(change):
     pictures = crops(60)
     second = pictures[30:].copy()
     second[4], second[7] = again(pictures[3], change), again(pictures[11], change)
     assert near_duplicates(np.array_split(pictures[:30], 4), [second]).tolist() == [[3, 4], [11, 7]]
 
 
-def test_different_digits_are_not_taken_for_copies():
+def test_near_duplicates_keeps_different_digits_apart():
     images, _ = digits()
-    assert (
-        len(near_duplicates([images[:60]], np.array_split(images[60:400], 3))) <= 3
-    )  # a few are alike to the eye as well
+    pairs = near_duplicates([images[:60]], np.array_split(images[60:400], 3))
+    assert len(pairs) <= 3  # a few look alike to the eye as well
 
 
-def test_flat_pictures_are_like_nothing():
+def test_near_duplicates_ignores_images_of_one_colour():
     flat = np.full((3, 1, 8, 8), 7, dtype=np.uint8)
     assert near_duplicates([flat], [flat]).shape == (0, 2)
     assert near_duplicates([], [flat]).shape == (0, 2)

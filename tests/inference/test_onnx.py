@@ -27,7 +27,7 @@ METHODS = ["uda", "bam-uda", "paws"]
 
 @pytest.fixture(scope="module")
 def runs(digits_file, tmp_path_factory):
-    """The folder and the ONNX file of a method, made at the first request."""
+    """The folder and the ONNX file of a method, made on first use."""
     made = {}
 
     def get(method):
@@ -45,7 +45,7 @@ def session(file):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_file_gives_what_torch_gives_for_any_batch(runs, digits_data, method):
+def test_export_agrees_with_torch_for_any_batch(runs, digits_data, method):
     folder, file, difference = runs(method)
     module = Exported(load(folder.path).network).eval()
     assert difference <= 1e-5
@@ -60,7 +60,7 @@ def test_the_file_gives_what_torch_gives_for_any_batch(runs, digits_data, method
 
 
 @pytest.mark.parametrize("method", ["uda", "paws"])
-def test_without_a_bayesian_last_layer_the_file_gives_what_predict_gives(runs, digits_data, method):
+def test_export_of_a_point_head_agrees_with_predict(runs, digits_data, method):
     folder, file, _ = runs(method)
     index = np.arange(100)
     expected = evaluate.predict(load(folder.path).network, digits_data.test, index, 30)
@@ -69,9 +69,9 @@ def test_without_a_bayesian_last_layer_the_file_gives_what_predict_gives(runs, d
     np.testing.assert_allclose(probs, expected.probs.numpy(), rtol=0, atol=1e-5)
 
 
-def test_of_bam_paws_as_of_paws_the_means_of_the_last_layer_are_used(tiny, digits_data):
-    run = build.resolve(replace(tiny, method="bam-paws", precision="64"))
-    network = build.build_network(run, build_data.task_of(digits_data))
+def test_exported_bam_paws_uses_the_means_of_the_last_layer(tiny, digits_data):
+    config = build.resolve(replace(tiny, method="bam-paws", precision="64"))
+    network = build.build_network(config, build_data.task_of(digits_data))
     find("paws").before_evaluation(network, digits_data.train, np.arange(40), 40)
     expected = evaluate.predict(network, digits_data.test, np.arange(30), 30).probs
     with torch.no_grad():
@@ -79,25 +79,24 @@ def test_of_bam_paws_as_of_paws_the_means_of_the_last_layer_are_used(tiny, digit
     np.testing.assert_allclose(probs, expected, rtol=0, atol=1e-5)
 
 
-def test_a_bayesian_head_gives_each_image_what_predict_gives_it_as_the_only_one(runs, digits_data):
+def test_export_of_a_bayesian_head_agrees_with_predict_on_one_image(runs, digits_data):
     folder, file, _ = runs("bam-uda")
     network = load(folder.path).network
-    probs, deviation = session(file).run(None, {"images": digits_data.test.samples(np.arange(20))})
+    probs, std = session(file).run(None, {"images": digits_data.test.samples(np.arange(20))})
     for number in range(20):
         alone = evaluate.predict(network, digits_data.test, np.array([number]), 1)
         np.testing.assert_allclose(probs[number], alone.probs[0].numpy(), rtol=0, atol=1e-5)
-        np.testing.assert_allclose(deviation[number], alone.std[0].numpy(), rtol=0, atol=1e-5)
+        np.testing.assert_allclose(std[number], alone.std[0].numpy(), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("sampling", ["logits", "weights"])
-def test_shared_draws_are_as_good_as_those_of_predict(tiny, digits_data, sampling):
-    """400 predictions with draws of their own tell how an estimate of each figure scatters; that of the shared draws
-    must lie within 5 deviations of their mean, for 5 images × 10 classes × 2 figures. Were all of them Gaussian, chance
-    alone would break that once in 17,000 times (100 × 5.7e-7).
+def test_exported_shared_draws_are_distributed_as_in_predict(tiny, digits_data, sampling):
+    """The prediction with shared draws must lie within 5 stds of the mean of 400 predictions with other draws, for 5
+    images × 10 classes × 2 outputs. If all were Gaussian, this would fail by chance once in 17,000 times.
     """
-    run = build.resolve(replace(tiny, method="bam-uda", head=Head(sampling=sampling)))
-    network = build.build_network(run, build_data.task_of(digits_data)).eval()
-    torch.nn.init.constant_(network.head.weight_rho, 0.5)  # a head that is quite unsure
+    config = build.resolve(replace(tiny, method="bam-uda", head=Head(sampling=sampling)))
+    network = build.build_network(config, build_data.task_of(digits_data)).eval()
+    torch.nn.init.constant_(network.head.weight_rho, 0.5)  # a large std
     images = torch.from_numpy(digits_data.test.samples(np.arange(5)))
     with torch.no_grad():
         shared = torch.stack(Exported(network).eval()(images))
@@ -108,20 +107,19 @@ def test_shared_draws_are_as_good_as_those_of_predict(tiny, digits_data, samplin
     assert ((shared - estimates.mean(0)).abs() < 5 * estimates.std(0) * (1 + 1 / 400) ** 0.5).all()
 
 
-def test_the_file_names_classes_and_preprocessing_and_only_a_bayesian_head_has_a_deviation(runs, digits_data):
-    for method in METHODS:
-        folder, file, _ = runs(method)
-        told = {key: json.loads(text) for key, text in session(file).get_modelmeta().custom_metadata_map.items()}
-        task = folder.task()
-        assert told["classes"] == list(digits_data.classes)
-        assert told["preprocessing"]["shape"] == [1, 8, 8]
-        assert told["preprocessing"]["dtype"] == "uint8"
-        assert (told["preprocessing"]["offset"], told["preprocessing"]["scale"]) == ([*task.offset], [*task.scale])
-        assert "bicubic" in told["preprocessing"]["resize"]
-        assert ("50 fixed draws" in told["deviation"]) if method == "bam-uda" else told["deviation"] is None
+@pytest.mark.parametrize("method", METHODS)
+def test_export_stores_classes_and_preprocessing(runs, digits_data, method):
+    folder, file, _ = runs(method)
+    stored = {key: json.loads(text) for key, text in session(file).get_modelmeta().custom_metadata_map.items()}
+    task, preprocessing = folder.task(), stored["preprocessing"]
+    assert stored["classes"] == list(digits_data.classes)
+    assert (preprocessing["shape"], preprocessing["dtype"]) == ([1, 8, 8], "uint8")
+    assert (preprocessing["offset"], preprocessing["scale"]) == ([*task.offset], [*task.scale])
+    assert "bicubic" in preprocessing["resize"]
+    assert ("50 fixed draws" in stored["deviation"]) if method == "bam-uda" else stored["deviation"] is None
 
 
-def test_exporting_says_nothing_and_the_file_names_nothing_of_this_machine(runs, tmp_path, capfd, caplog):
+def test_export_is_silent_and_stores_no_local_paths(runs, tmp_path, capfd, caplog):
     folder, _, _ = runs("uda")
     capfd.readouterr()
     with caplog.at_level(logging.WARNING):
@@ -133,7 +131,7 @@ def test_exporting_says_nothing_and_the_file_names_nothing_of_this_machine(runs,
     assert str(Path(__file__).parents[2]).encode() not in content
 
 
-def test_a_file_that_differs_from_torch_is_not_written(runs, tmp_path, monkeypatch):
+def test_export_writes_nothing_that_differs_from_torch(runs, tmp_path, monkeypatch):
     folder, file, _ = runs("bam-uda")
     model = onnx.load(file)
     (noise,) = [part for part in model.graph.initializer if part.name == "noise"]
@@ -144,14 +142,14 @@ def test_a_file_that_differs_from_torch_is_not_written(runs, tmp_path, monkeypat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_missing_package_is_told_by_its_extra(tmp_path, monkeypatch):
+def test_export_names_the_extra_of_a_missing_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(UserError, match=r"needs the package onnxruntime: pip install 'surelabel\[export\]'"):
         TrainedRun(None).export(tmp_path / "model.onnx")
 
 
 @pytest.mark.parametrize("method", ["uda", "bam-uda"])
-def test_the_example_of_the_guide_runs_and_needs_nothing_else(runs, digits_data, tmp_path, monkeypatch, capsys, method):
+def test_export_guide_example_runs(runs, digits_data, tmp_path, monkeypatch, capsys, method):
     guide = (Path(__file__).parents[2] / "docs" / "export.md").read_text()
     code = re.search(r"```python\n(.*?)```", guide, re.DOTALL)[1]
     assert set(re.findall(r"^import (\w+)", code, re.MULTILINE)) == {"json", "numpy", "onnxruntime"}

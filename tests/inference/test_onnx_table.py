@@ -1,28 +1,26 @@
-"""The ONNX file of a run on a table: what it gives for raw values, against `surelabel predict` on the same file."""
-
 import csv
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from surelabel.config.run import Table
 from surelabel.data.tables import source as table
 from surelabel.data.tables.encoding import learn
-from surelabel.inference.onnx_table import CATEGORIES, NUMBERS, OfColumns
+from surelabel.inference.onnx_table import CATEGORIES, NUMBERS, TableNetwork
 from surelabel.inference.trained_run import load
 from surelabel.training import evaluate
-from tests.conftest import tiny_run
 from tests.helpers.runs import fit_folder
+from tests.helpers.tables import table_run
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra `export` is not installed")
 
 
 def write(path: Path, seed: int, columns: tuple[str, ...]) -> Path:
-    """A table with missing values, texts, a column whose levels are numbers, and one too long for float32."""
+    """A table with missing values, texts, categories that are numbers, and numbers too long for float32."""
     rng = np.random.default_rng(seed)
     with path.open("w", newline="", encoding="utf-8") as file:
         out = csv.DictWriter(file, [*columns, "label"], extrasaction="ignore")
@@ -46,21 +44,14 @@ def write(path: Path, seed: int, columns: tuple[str, ...]) -> Path:
 def exported(request, tmp_path_factory):
     """A run, its ONNX file and a new table."""
     place = tmp_path_factory.mktemp("table")
-    run = tiny_run(write(place / "rows.csv", 0, request.param), place / "run")
-    run = replace(
-        run, labels=20, steps=2, method="uda", label_column="label",
-        network=replace(run.network, name="mlp-1-8"), table=replace(run.table, categorical="floor"),
-        views=replace(run.views, labelled="noise", weak="noise", strong="corrupt"),
-    )  # fmt: skip
-    if "floor" not in request.param:
-        run = replace(run, table=replace(run.table, categorical=""))
-    folder = fit_folder(run)
+    categories = Table(categorical="floor" if "floor" in request.param else "")
+    data = write(place / "rows.csv", 0, request.param)
+    folder = fit_folder(table_run(data, place / "run", method="uda", label_column="label", table=categories))
     load(folder.path).export(place / "model.onnx")
     return folder, place, write(place / "new.csv", 1, request.param)
 
 
-def test_raw_values_give_what_predict_gives_for_the_file(exported, monkeypatch, capsys):
-    """By the guide's own example, which reads the file by itself."""
+def test_export_guide_table_example_agrees_with_predict(exported, monkeypatch, capsys):
     folder, place, new = exported
     guide = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
     code = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)[1]
@@ -74,25 +65,24 @@ def test_raw_values_give_what_predict_gives_for_the_file(exported, monkeypatch, 
     assert capsys.readouterr().out.strip() == str([["0", "1"][best] for best in expected.argmax(1)])
 
 
-def test_the_file_describes_its_columns_and_has_only_the_inputs_that_it_needs(exported):
+def test_export_describes_its_columns_and_inputs(exported):
     folder, place, _ = exported
     session = onnxruntime.InferenceSession(place / "model.onnx", providers=["CPUExecutionProvider"])
-    told = json.loads(session.get_modelmeta().custom_metadata_map["preprocessing"])
-    columns = folder.table_encoding().columns
-    assert [column["name"] for column in told["columns"]] == [column.name for column in columns]
-    assert {column["input"] for column in told["columns"]} == {put.name for put in session.get_inputs()}
-    floors = [column["levels"] for column in told["columns"] if column["name"] == "floor"]
+    columns = json.loads(session.get_modelmeta().custom_metadata_map["preprocessing"])["columns"]
+    assert [column["name"] for column in columns] == [column.name for column in folder.table_encoding().columns]
+    assert {column["input"] for column in columns} == {put.name for put in session.get_inputs()}
+    floors = [column["levels"] for column in columns if column["name"] == "floor"]
     assert floors in ([], [["1", "10", "2"]])
 
 
-def test_encoding_in_the_file_is_that_of_the_table_to_the_last_bit():
+def test_table_network_encodes_exactly_as_the_encoding():
     rng = np.random.default_rng(0)
     numbers, years = rng.normal(size=50), 1.7e9 + rng.integers(1000, size=50)
     numbers[::7] = np.nan
     texts = rng.choice(np.array(["a", "b", ""], dtype=object), 50)
     columns = {"n": numbers, "t": texts, "y": years.astype(float)}
     encoding, _ = learn(columns)
-    module = OfColumns(torch.nn.Identity(), encoding)
+    module = TableNetwork(torch.nn.Identity(), encoding)
     levels = encoding.columns[1].levels
     given = [
         torch.tensor(np.stack([numbers, columns["y"]], axis=1)),
@@ -100,6 +90,6 @@ def test_encoding_in_the_file_is_that_of_the_table_to_the_last_bit():
     ]
     rows = encoding.encode(columns)
     np.testing.assert_array_equal(module(*given).numpy(), rows)
-    back = module.inputs_of(rows)
+    back = module.decode(rows)
     np.testing.assert_array_equal(back[CATEGORIES], given[1])
     np.testing.assert_allclose(back[NUMBERS], given[0], rtol=1e-6)

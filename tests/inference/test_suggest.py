@@ -1,4 +1,3 @@
-import csv
 from dataclasses import replace
 
 import numpy as np
@@ -7,18 +6,14 @@ import torch
 from PIL import Image
 
 from surelabel.data.arrays.source import ArraySource
-from surelabel.inference.suggest import (
-    backbone_features,
-    suggest_to_csv,
-    uncertain_and_diverse,
-    unlabelled,
-)
+from surelabel.inference.suggest import backbone_features, suggest_to_csv, uncertain_and_diverse, unlabelled
 from surelabel.inference.trained_run import load
 from surelabel.training import evaluate
 from surelabel.utils.errors import UserError
 from surelabel.utils.rng import generator
 from tests.conftest import tiny_run
 from tests.helpers.runs import fit_folder
+from tests.helpers.tables import read_csv
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +28,7 @@ def pool(count, seed=0, width=5):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_draws_are_those_of_a_plain_loop(seed):
+def test_uncertain_and_diverse_matches_a_plain_loop(seed):
     features, uncertainty = pool(60, seed)
     uncertainty[::7] = 0
     points = [row / np.linalg.norm(row) for row in features.double().numpy()]
@@ -52,21 +47,21 @@ def test_the_draws_are_those_of_a_plain_loop(seed):
     assert uncertain_and_diverse(features, uncertainty, 12, np.random.default_rng(seed)).tolist() == expected
 
 
-def test_copies_are_never_drawn_twice_and_near_copies_hardly_ever():
-    """40 groups of 25 near copies (1e-4 apart); 20 draws hit a group twice with a chance below 20² · 25 · (1e-4)²."""
+def test_uncertain_and_diverse_draws_no_copies():
+    """40 groups of 25 near copies (1e-4 apart): 20 draws hit a group twice with probability < 20² · 25 · (1e-4)²."""
     centres, _ = pool(40, width=16)
     uncertainty = torch.ones(1000)
     exact = centres.repeat(25, 1)
     drawn = uncertain_and_diverse(exact, uncertainty, 100, np.random.default_rng(0))
-    assert sorted((drawn % 40).tolist()) == list(range(40))  # each once; then nothing is left that differs
+    assert sorted((drawn % 40).tolist()) == list(range(40))  # each once, then none is left
     near = exact + 1e-4 * pool(1000, 1, width=16)[0]
     drawn = uncertain_and_diverse(near, uncertainty, 20, np.random.default_rng(0))
     assert len(set((drawn % 40).tolist())) == 20
 
 
-def test_uncertain_samples_are_drawn_in_proportion():
-    """Half of the samples are 9 times as uncertain: of 400 first draws 360 ± 6 are theirs; 5 deviations either way are
-    missed by chance less than once in a million.
+def test_uncertain_and_diverse_draws_in_proportion_to_uncertainty():
+    """Half of the samples are 9 times as uncertain: of 400 first draws 360 are theirs, with a std of 6; 5 stds either
+    way are exceeded by chance less than once in a million.
     """
     features, _ = pool(50)
     uncertainty = torch.where(torch.arange(50) < 25, 0.9, 0.1)
@@ -74,19 +69,19 @@ def test_uncertain_samples_are_drawn_in_proportion():
     assert 330 <= sum(place < 25 for place in first) <= 390
 
 
-def test_a_smaller_number_gives_the_first_of_a_larger_one():
+def test_uncertain_and_diverse_draws_the_same_first_for_any_number():
     features, uncertainty = pool(200)
     few, many = (uncertain_and_diverse(features, uncertainty, n, generator(0, "test")) for n in (5, 30))
     assert torch.equal(few, many[:5])
     assert len(uncertain_and_diverse(features, uncertainty, 500, generator(0, "test"))) == 200
 
 
-def test_a_sure_pool_is_still_drawn_from():
+def test_uncertain_and_diverse_draws_from_a_certain_pool():
     features, _ = pool(30)
     assert len(set(uncertain_and_diverse(features, torch.zeros(30), 10, generator(0, "test")).tolist())) == 10
 
 
-def test_only_samples_without_a_known_class_are_suggested_and_where_all_are_known_those_not_learnt_from():
+def test_unlabelled_has_no_labelled_or_known_samples():
     images = np.zeros((6, 1, 4, 4), dtype=np.uint8)
     partly = ArraySource(images, np.array([0, 1, -1, -1, 0, -1]), ["a", "b"])
     assert unlabelled(partly, np.array([0, 1])).tolist() == [2, 3, 5]
@@ -96,7 +91,7 @@ def test_only_samples_without_a_known_class_are_suggested_and_where_all_are_know
         unlabelled(known, np.arange(6))
 
 
-def test_the_suggestions_of_a_run_say_what_it_predicts_and_are_the_same_each_time(folder, digits_data):
+def test_suggest_is_reproducible_and_agrees_with_predict(folder, digits_data):
     found = load(folder.path).suggest(20)
     assert found == load(folder.path).suggest(20)
     index = np.array([one.index for one in found])
@@ -115,16 +110,15 @@ def test_the_suggestions_of_a_run_say_what_it_predicts_and_are_the_same_each_tim
         assert one.confidence_std == pytest.approx(float(prediction.std[place, probs.argmax()]))
 
 
-def test_features_do_not_depend_on_the_batch(folder, digits_data):
+def test_backbone_features_do_not_depend_on_the_batch(folder, digits_data):
     network, index = load(folder.path).network, np.arange(50)
     small, large = (backbone_features(network, digits_data.train, index, batch) for batch in (7, 50))
     torch.testing.assert_close(small, large)
 
 
-def test_the_csv_has_a_line_a_suggestion(folder, tmp_path):
+def test_suggest_to_csv_writes_one_line_per_suggestion(folder, tmp_path):
     found = suggest_to_csv(load(folder.path), 7, tmp_path / "suggest.csv")
-    with (tmp_path / "suggest.csv").open() as file:
-        lines = list(csv.DictReader(file))
+    lines = read_csv(tmp_path / "suggest.csv")
     assert list(lines[0]) == ["rank", "sample", "label", "predicted", "confidence", "entropy", "confidence_std"]
     assert [int(line["sample"]) for line in lines] == [one.index for one in found]
     assert [float(line["confidence_std"]) for line in lines] == pytest.approx(
@@ -132,7 +126,7 @@ def test_the_csv_has_a_line_a_suggestion(folder, tmp_path):
     )
 
 
-def test_files_are_named_and_a_point_head_has_no_deviation(tiny, tmp_path, digits_data):
+def test_suggest_to_csv_names_files_and_has_no_std_for_a_point_head(tiny, tmp_path, digits_data):
     for number in range(60):
         label = digits_data.train.labels[number]
         path = tmp_path / "pictures" / ("unlabelled" if number >= 40 else str(label)) / f"={number}.png"
@@ -141,12 +135,11 @@ def test_files_are_named_and_a_point_head_has_no_deviation(tiny, tmp_path, digit
     folder = fit_folder(replace(tiny, data=str(tmp_path / "pictures"), labels=20, steps=4))
     found = suggest_to_csv(load(folder.path), 5, tmp_path / "out.csv")
     assert all(one.sample.startswith("unlabelled/=") and one.confidence_std is None for one in found)
-    with (tmp_path / "out.csv").open() as file:
-        lines = list(csv.DictReader(file))
+    lines = read_csv(tmp_path / "out.csv")
     assert [line["sample"] for line in lines] == [one.sample for one in found]
     assert "confidence_std" not in lines[0]
 
 
-def test_no_suggestion_at_all_is_refused(folder):
-    with pytest.raises(UserError, match="at least one"):
+def test_suggest_refuses_zero(folder):
+    with pytest.raises(UserError, match="at least 1"):
         load(folder.path).suggest(0)

@@ -13,7 +13,7 @@ from tests.helpers.runs import fit_folder
 
 
 @pytest.mark.parametrize("method", ["fixmatch", "bam-uda+ema", "paws", "bam-paws+swa"])
-def test_evaluating_again_gives_the_figures_of_the_run(tiny, method):
+def test_metrics_of_a_loaded_run_equal_its_result(tiny, method):
     folder = fit_folder(replace(tiny, method=method))
     stored = json.loads((folder.path / "result.json").read_text())
     again = load(folder.path).metrics
@@ -21,7 +21,7 @@ def test_evaluating_again_gives_the_figures_of_the_run(tiny, method):
     assert again["raw"] == pytest.approx(stored["raw"], abs=1e-6)
 
 
-def test_damage_is_named(tiny):
+def test_load_names_damaged_files(tiny):
     folder = fit_folder(tiny)
     weights = folder.path / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
@@ -35,7 +35,7 @@ def test_damage_is_named(tiny):
         load(folder.path.parent).evaluate()
 
 
-def test_a_run_can_start_from_the_backbone_of_another(tiny, tmp_path):
+def test_fit_starts_from_the_backbone_of_another_run(tiny, tmp_path):
     first = fit_folder(replace(tiny, method="paws"))
     later = replace(tiny, method="supervised", init=str(first.path), out=str(tmp_path / "later"), steps=1)
     network = build.build_network(later, first.task())
@@ -49,7 +49,7 @@ def test_a_run_can_start_from_the_backbone_of_another(tiny, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-def test_a_network_from_a_larger_machine_takes_no_more_threads_than_there_are_cores(tiny, monkeypatch):
+def test_network_uses_no_more_threads_than_cores(tiny, monkeypatch):
     folder = fit_folder(replace(tiny, threads=2, steps=1))
     monkeypatch.setattr("surelabel.utils.cpu.available_cores", lambda: 1)
     assert not load(folder.path).network.training

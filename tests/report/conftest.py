@@ -1,4 +1,4 @@
-"""Small runs on the digits, whose classes have the most awkward names there are."""
+"""Small runs on the digits, with awkward class names."""
 
 import io
 import json
@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from rich.console import Console
-from sklearn.datasets import load_digits
 
-from surelabel.config.run import Average, Batch, Evaluation, Network, RunConfig
+from tests.conftest import digits, tiny_run
 from tests.helpers.runs import fit_folder
 
 NAMES = (
@@ -20,26 +19,21 @@ NAMES = (
 
 
 def digits_with_names(path, test=True):
-    images, labels = load_digits(return_X_y=True)
-    images = (images * 15.9).astype(np.uint8).reshape(-1, 8, 8)
+    images, labels = digits()
     held = {"test_images": images[1400:], "test_labels": labels[1400:]} if test else {}
     np.savez(path, images=images[:1400], labels=labels[:1400], classes=np.array(NAMES), **held)
     return path
 
 
-def trained(run):
-    """The folder of a run that was trained without a word."""
-    return fit_folder(run, console=Console(file=io.StringIO())).path
+def trained(config):
+    """The folder of a run, trained without output."""
+    return fit_folder(config, console=Console(file=io.StringIO())).path
 
 
 @pytest.fixture(scope="session")
 def base(tmp_path_factory):
     root = tmp_path_factory.mktemp("report")
-    return RunConfig(
-        data=str(digits_with_names(root / "digits.npz")), labels=40, steps=12, out=str(root / "fixmatch"), threads=1,
-        device="cpu", batch=Batch(8, 2), network=Network("wrn-10-1", norm_momentum=0.1),
-        average=Average(0.9, warm=True, buffers="average"), evaluation=Evaluation(every=4, samples=100),
-    )  # fmt: skip
+    return tiny_run(digits_with_names(root / "digits.npz"), root / "fixmatch")
 
 
 @pytest.fixture(scope="session")
@@ -55,14 +49,13 @@ def bayesian_run(base):
 @pytest.fixture(scope="session")
 def untested_run(base, tmp_path_factory):
     root = tmp_path_factory.mktemp("untested")
-    return trained(
-        replace(base, data=str(digits_with_names(root / "alone.npz", test=False)), out=str(root / "untested"), steps=4)
-    )
+    data = digits_with_names(root / "alone.npz", test=False)
+    return trained(replace(base, data=str(data), out=str(root / "untested"), steps=4))
 
 
 @pytest.fixture
 def copied(tmp_path):
-    """Copies a run folder, to be changed."""
+    """Copies a run folder."""
     return lambda run: shutil.copytree(run, tmp_path / run.name)
 
 

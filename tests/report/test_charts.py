@@ -13,10 +13,10 @@ def predictions():
     return probs, torch.randint(0, 4, (500,), generator=random)
 
 
-def test_bars_are_the_accuracy_and_reach_to_the_confidence(predictions):
+def test_reliability_draws_accuracy_gap_and_counts(predictions):
     probs, labels = predictions
     upper, lower = reliability(equal_width_bins(probs, labels)).axes
-    confidence, said = probs.max(-1)
+    confidence, predicted = probs.max(-1)
     accuracy, gaps = upper.containers
     drawn = [rectangle for rectangle in lower.containers[0] if rectangle.get_height() > 0]
     counts = [text.get_text() for text in lower.texts]
@@ -24,13 +24,13 @@ def test_bars_are_the_accuracy_and_reach_to_the_confidence(predictions):
     for bar, gap, share, count in zip(accuracy, gaps, drawn, counts, strict=True):
         low = round(bar.get_x() * 10 - 0.03) / 10
         inside = (confidence > low) & (confidence <= low + 0.1)
-        assert bar.get_height() == pytest.approx((said == labels)[inside].double().mean().item())
+        assert bar.get_height() == pytest.approx((predicted == labels)[inside].double().mean().item())
         assert gap.get_y() + gap.get_height() == pytest.approx(confidence[inside].mean().item())
         assert share.get_height() == pytest.approx(inside.sum().item() / 500)
         assert count == str(inside.sum().item())
 
 
-def test_a_line_has_a_gap_where_there_was_no_value():
+def test_curves_leave_gaps_for_missing_values():
     figure = curves([Line("a", [1, 2, 3], [0.5, None, 0.7]), Line("b", [5], [0.1])], percent=True)
     first, second = figure.axes[0].lines
     np.testing.assert_array_equal(first.get_ydata(), [0.5, np.nan, 0.7])
@@ -40,21 +40,11 @@ def test_a_line_has_a_gap_where_there_was_no_value():
     assert first.get_linestyle() != second.get_linestyle()
 
 
-def test_a_line_below_zero_is_seen():
+def test_curves_show_negative_values():
     assert curves([Line("me_max", [1, 2], [-2.0, -1.0])], percent=False).axes[0].get_ylim()[0] < -2
 
 
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (0, "0"),
-        (9_999, "9,999"),
-        (10_000, "10.0k"),
-        (99_949, "99.9k"),
-        (99_950, "100k"),
-        (999_949, "1000k"),
-        (999_950, "1.0M"),
-    ],
-)
-def test_counts_fit_above_a_bar(count, text):
-    assert compact(count) == text
+def test_compact_has_at_most_five_characters():
+    expected = {0: "0", 9_999: "9,999", 10_000: "10.0k", 99_949: "99.9k", 99_950: "100k", 999_949: "1000k"}
+    assert {count: compact(count) for count in expected} == expected
+    assert compact(999_950) == "1.0M"

@@ -17,7 +17,7 @@ SCORES = st.integers(0, 200).flatmap(
 
 
 @given(SCORES)
-def test_the_foremost_are_those_of_a_plain_loop(drawn):
+def test_choose_matches_a_plain_loop(drawn):
     score, group = drawn
     order = [i for i in sorted(range(len(score)), key=lambda i: -score[i]) if np.isfinite(score[i])]
     shown, taken = order[:FIRST], {}
@@ -32,7 +32,7 @@ def test_the_foremost_are_those_of_a_plain_loop(drawn):
     assert choose(score, group).tolist() == expected[:MOST]
 
 
-def test_pictures_stay_within_their_bytes_and_the_first_are_always_there():
+def test_gallery_limits_its_bytes_but_shows_the_first():
     random = np.random.default_rng(0)
     source = ArraySource(random.integers(0, 256, (300, 3, 64, 64), dtype=np.uint8), random.integers(0, 10, 300))
     probs = torch.from_numpy(random.dirichlet(np.ones(10), 300))
@@ -42,7 +42,7 @@ def test_pictures_stay_within_their_bytes_and_the_first_are_always_there():
     assert sum(len(sample.picture.address) for sample in shown) <= MOST_BYTES
 
 
-def test_a_sample_without_a_label_has_no_true_class():
+def test_gallery_has_no_true_class_for_unlabelled_samples():
     source = ArraySource(np.zeros((3, 8, 8), dtype=np.uint8), [-1, 0, 1])
     probs = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]])
     shown = gallery(source, np.arange(3), TopPrediction.of(Prediction(probs)), np.array([3.0, 2.0, 1.0]))

@@ -1,10 +1,11 @@
-"""The page: as text, and in a real browser."""
+"""The page: as text, and in a browser."""
 
 import os
 import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -23,7 +24,7 @@ in_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: 
 
 
 class Checker(HTMLParser):
-    """Collects ids, links, tags and text; each end tag must close what was opened last."""
+    """Collects ids, links, tags and text; fails for tags that are not nested."""
 
     def __init__(self, page):
         super().__init__()
@@ -77,7 +78,7 @@ def several_page(point_run, bayesian_run, untested_run, tmp_path_factory):
     return out
 
 
-def test_a_page_is_sound_complete_and_small(one_page):
+def test_page_is_valid_complete_and_small(one_page):
     page, found = checked(one_page)
     assert len(page) < 2_000_000
     assert found.tags.count("script") == 1
@@ -88,31 +89,31 @@ def test_a_page_is_sound_complete_and_small(one_page):
     assert NAMES[3] in text
 
 
-def test_several_runs_are_compared_first(several_page):
+def test_page_compares_several_runs_first(several_page):
     page, _ = checked(several_page)
     assert page.index("3 runs compared") < page.index('id="run-0"') < page.index('id="run-1"')
-    assert "These runs were not all made with the same data" in page
+    assert "These runs do not all have the same data" in page
     assert "★" in page
 
 
-def test_without_a_test_set_the_page_says_why_there_are_no_figures(untested_run, tmp_path):
+def test_page_notes_a_missing_test_set(untested_run, tmp_path):
     (note,) = write_report([load(untested_run)], tmp_path / "report.html")
     page, _ = checked(tmp_path / "report.html")
     assert "untested: These data have no test set" in note
-    assert "These data have no test set" in page
+    assert note.removeprefix("untested: ") in page
     assert "The most uncertain samples of the pool" in page
     assert "Pseudo-labels" in page
     assert "Confusions" not in page
 
 
-def test_an_unfinished_run_is_reported_from_its_weights(unfinished, tmp_path):
+def test_page_shows_an_unfinished_run(unfinished, tmp_path):
     (note,) = write_report([load(unfinished)], tmp_path / "report.html")
     page, _ = checked(tmp_path / "report.html")
     assert "its last evaluation was at step 8, of 12 steps planned" in note
     assert "Calibration error" in page
 
 
-def test_before_the_first_evaluation_there_are_settings_alone(point_run, copied, tmp_path):
+def test_page_shows_only_settings_before_the_first_evaluation(point_run, copied, tmp_path):
     folder = copied(point_run)
     for path in folder.iterdir():
         if path.name not in ("config.yaml", "task.json", "split.json", "environment.json"):
@@ -124,7 +125,7 @@ def test_before_the_first_evaluation_there_are_settings_alone(point_run, copied,
     assert "All settings" in page
 
 
-def test_data_that_have_gone_leave_what_needs_none(point_run, copied, tmp_path):
+def test_page_without_the_data_shows_stored_metrics(point_run, copied, tmp_path):
     folder = copied(point_run)
     (folder / "config.yaml").write_text((folder / "config.yaml").read_text().replace("digits.npz", "gone.npz"))
     (folder / "task.json").unlink()
@@ -136,7 +137,7 @@ def test_data_that_have_gone_leave_what_needs_none(point_run, copied, tmp_path):
     assert "most confident mistakes" not in page
 
 
-def test_a_section_of_somebody_elses_stands_where_it_belongs_and_is_escaped(point_run, tmp_path):
+def test_page_has_custom_sections_with_escaped_values(point_run, tmp_path):
     template = '{% from "parts.html" import samples %}<p>{{ words }}</p>{{ samples([], []) }}'
     values = {"words": "<b>bold</b>"}
     sections = [Section("Label <these> next", template, values, run=point_run), Section("The end", template, values)]
@@ -146,7 +147,7 @@ def test_a_section_of_somebody_elses_stands_where_it_belongs_and_is_escaped(poin
     assert page.index("Label &lt;these&gt; next") < page.index("All settings") < page.index("The end")
 
 
-def test_a_folder_whose_name_is_no_text_is_reported(point_run, tmp_path):
+def test_page_accepts_folder_names_that_are_not_utf8(point_run, tmp_path):
     folder = tmp_path / os.fsdecode(b"run-\xff")
     shutil.copytree(point_run, folder)
     (folder / "environment.json").unlink()
@@ -156,10 +157,10 @@ def test_a_folder_whose_name_is_no_text_is_reported(point_run, tmp_path):
     checked(tmp_path / "report.html")
 
 
-def test_mistakes_are_told_before_the_work_begins(point_run, tmp_path):
+def test_write_report_checks_its_arguments(point_run, tmp_path):
     with pytest.raises(UserError, match="nowhere is not a run folder"):
         write_report([load(point_run), load("nowhere")], tmp_path / "report.html")
-    with pytest.raises(UserError, match=r"is a folder: name the HTML file"):
+    with pytest.raises(UserError, match="is a folder: give the name of a file"):
         write_report([load(point_run)], tmp_path)
     with pytest.raises(UserError, match="at least one run folder"):
         write_report([], tmp_path / "report.html")
@@ -168,28 +169,28 @@ def test_mistakes_are_told_before_the_work_begins(point_run, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_command_predicts_nothing_for_a_page_that_cannot_be(point_run, tmp_path, monkeypatch, capsys):
+def test_report_command_checks_its_arguments_before_predicting(point_run, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("surelabel.report.sections.sections", None)
     assert main(["report", str(point_run), "-o", str(tmp_path)]) == 2
     assert main(["report", str(point_run), str(point_run), "-o", str(tmp_path / "report.html")]) == 2
-    assert "is named twice" in capsys.readouterr().err
+    assert "twice" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("missing", ["jinja2", "matplotlib"])
-def test_a_missing_library_is_named_with_the_extra_that_brings_it(missing, tmp_path, monkeypatch, point_run):
+def test_write_report_names_the_extra_of_a_missing_package(missing, tmp_path, monkeypatch, point_run):
     for name in [missing, *(name for name in sys.modules if name.partition(".")[0] == missing)]:
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UserError, match=rf"needs the package {missing}: pip install 'surelabel\[report\]'"):
         write_report([load(point_run)], tmp_path / "report.html")
 
 
-def test_the_command_writes_the_page_and_says_so(point_run, tmp_path, capsys):
+def test_report_command_writes_the_page(point_run, tmp_path, capsys):
     assert main(["report", str(point_run), "-o", str(tmp_path / "sub" / "page.html")]) == 0
     assert capsys.readouterr().out == f"The report is in {tmp_path / 'sub' / 'page.html'}\n"
     checked(tmp_path / "sub" / "page.html")
 
 
-def test_help_needs_no_heavy_library():
+def test_report_help_imports_no_heavy_library():
     program = (
         "import sys\nfrom surelabel.cli.main import main\ntry: main(['report', '--help'])\n"
         "except SystemExit: print({'torch', 'matplotlib', 'jinja2'} & set(sys.modules))"
@@ -201,27 +202,19 @@ def test_help_needs_no_heavy_library():
 
 @pytest.fixture(scope="module")
 def thousand_page(base, tmp_path_factory):
-    """Of a run with 1,000 classes."""
-    from dataclasses import replace
-
+    """The page of a run with 1,000 classes."""
     root = tmp_path_factory.mktemp("thousand")
     random = np.random.default_rng(0)
     labels = np.tile(np.arange(1000), 2)
     images = random.integers(0, 256, (2000, 8, 8), dtype=np.uint8)
     np.savez(root / "thousand.npz", images=images, labels=labels, test_images=images, test_labels=labels)
-    run = replace(
-        base,
-        data=str(root / "thousand.npz"),
-        labels=1000,
-        steps=1,
-        out=str(root / "run"),
-        evaluation=Evaluation(1, 100),
-    )
-    write_report([load(trained(run))], root / "report.html")
+    config = replace(base, data=str(root / "thousand.npz"), labels=1000, out=str(root / "run"))
+    config = replace(config, steps=1, evaluation=Evaluation(1, 100))
+    write_report([load(trained(config))], root / "report.html")
     return root / "report.html"
 
 
-def test_a_thousand_classes_fit_on_a_page(thousand_page):
+def test_page_of_a_thousand_classes_is_small(thousand_page):
     page, _ = checked(thousand_page)
     assert len(page) < 2_000_000
     assert "confusion" not in re.findall(r'<table class="(\w+)"', page)
@@ -239,7 +232,7 @@ def browser():
 
 @pytest.fixture
 def opened(browser):
-    """Opens a page; at the end, nothing was fetched but the page itself, and nothing was complained of."""
+    """Opens a page; in the end, checks that it fetched nothing and reported no error."""
     pages = []
 
     def visit(path, width=1280, scheme="light"):
@@ -262,7 +255,7 @@ def opened(browser):
 
 
 @in_browser
-def test_names_with_html_in_them_are_shown_as_text(opened, several_page):
+def test_page_escapes_names(opened, several_page):
     page = opened(several_page)
     assert page.locator("table.classes").first.locator("tbody th").all_inner_texts() == [name.strip() for name in NAMES]
     assert page.locator("img:not([src^='data:image/png'])").count() == 0
@@ -270,7 +263,7 @@ def test_names_with_html_in_them_are_shown_as_text(opened, several_page):
 
 
 @in_browser
-def test_the_policy_lets_no_other_script_run_and_nothing_be_fetched(browser, one_page):
+def test_page_policy_blocks_other_scripts_and_requests(browser, one_page):
     page = browser.new_page()
     page.goto(one_page.as_uri())
     page.evaluate(
@@ -289,7 +282,7 @@ def column(table, number):
 
 
 @in_browser
-def test_a_click_on_a_heading_sorts_and_another_turns_it_round(opened, one_page):
+def test_page_table_sorts_by_clicks(opened, one_page):
     table = opened(one_page).locator("table.classes")
     before = [float(value) for value in column(table, 1)]
     heading = table.locator("thead th").nth(1)
@@ -306,7 +299,7 @@ def test_a_click_on_a_heading_sorts_and_another_turns_it_round(opened, one_page)
 
 
 @in_browser
-def test_cells_without_a_value_stay_last(opened, one_page):
+def test_page_table_sorts_missing_values_last(opened, one_page):
     page = opened(one_page)
     table = page.locator("table.classes")
     page.evaluate("document.querySelector('table.classes tbody tr').cells[1].dataset.value = ''")
@@ -316,7 +309,7 @@ def test_cells_without_a_value_stay_last(opened, one_page):
 
 
 @in_browser
-def test_a_gallery_shows_the_class_that_is_chosen(opened, one_page):
+def test_page_gallery_shows_the_chosen_class(opened, one_page):
     gallery = opened(one_page).locator(".gallery").first
     shown = gallery.locator(".samples > li:visible")
     assert shown.count() == 24
@@ -331,7 +324,7 @@ def test_a_gallery_shows_the_class_that_is_chosen(opened, one_page):
 
 
 @in_browser
-def test_a_class_among_a_thousand_is_found_by_its_name(opened, thousand_page):
+def test_page_table_finds_a_class_by_name(opened, thousand_page):
     page = opened(thousand_page)
     page.locator(".find").fill("77")
     names = page.locator("table.classes tbody tr:visible th").all_inner_texts()
@@ -340,12 +333,12 @@ def test_a_class_among_a_thousand_is_found_by_its_name(opened, thousand_page):
 
 @in_browser
 @pytest.mark.parametrize("which", ["one_page", "several_page", "thousand_page"])
-def test_nothing_reaches_beyond_a_phone(opened, which, request):
+def test_page_fits_on_a_phone(opened, which, request):
     page = opened(request.getfixturevalue(which), width=390)
     for details in page.locator("summary").all():
         details.click()
     assert page.evaluate("document.documentElement.scrollWidth") == 390
-    # What is wider, such as a table, is moved inside its own frame.
+    # Wider parts, such as tables, scroll.
     beyond = page.evaluate(
         """() => [...document.querySelectorAll('main *')].filter(part => !part.closest('.scroll, svg')
         && part.getBoundingClientRect().right > 390.5).map(part => part.outerHTML.slice(0, 80))"""
@@ -387,7 +380,7 @@ LEAST_CONTRAST = """() => {
 
 @in_browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_text_stands_out_from_what_is_behind_it(opened, several_page, scheme):
+def test_page_text_has_enough_contrast(opened, several_page, scheme):
     page = opened(several_page, scheme=scheme)
     count, least, where = page.evaluate(LEAST_CONTRAST)
     assert count > 300
@@ -395,7 +388,7 @@ def test_all_text_stands_out_from_what_is_behind_it(opened, several_page, scheme
 
 
 @in_browser
-def test_the_button_turns_light_into_dark_and_back(opened, one_page):
+def test_page_button_switches_the_theme(opened, one_page):
     page = opened(one_page, scheme="dark")
     ground = lambda: page.evaluate("getComputedStyle(document.body).backgroundColor")  # noqa: E731
     dark = ground()
@@ -407,7 +400,7 @@ def test_the_button_turns_light_into_dark_and_back(opened, one_page):
 
 
 @in_browser
-def test_without_scripts_the_page_is_whole_and_offers_no_dead_controls(browser, one_page):
+def test_page_without_scripts_has_no_controls(browser, one_page):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(one_page.as_uri())

@@ -4,7 +4,7 @@ from surelabel.report.palette import COLOURS, LIGHT, line_style
 
 
 def luminance(colour):
-    """WCAG 2.1's relative luminance."""
+    """Relative luminance as in WCAG 2.1."""
     parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
@@ -18,19 +18,16 @@ def contrast(one, other):
 @pytest.mark.parametrize("ground", ["page", "card"])
 @pytest.mark.parametrize("name", ["ink", "quiet", "accent", "s2", "s3"])
 @pytest.mark.parametrize("mode", [0, 1], ids=["light", "dark"])
-def test_text_can_be_read(name, ground, mode):
+def test_colours_of_text_have_enough_contrast(name, ground, mode):
     assert contrast(COLOURS[name][mode], COLOURS[ground][mode]) >= 4.5
 
 
 @pytest.mark.parametrize("name", [name for name in COLOURS if name.startswith("s")])
 @pytest.mark.parametrize("mode", [0, 1], ids=["light", "dark"])
-def test_lines_can_be_seen(name, mode):
+def test_colours_of_lines_have_enough_contrast(name, mode):
     assert contrast(COLOURS[name][mode], COLOURS["page"][mode]) >= 3
 
 
-def test_colours_differ_so_that_each_can_be_exchanged_in_a_chart():
+def test_colours_and_twelve_line_styles_differ():
     assert len(set(LIGHT.values())) == len(LIGHT)
-
-
-def test_twelve_lines_differ():
     assert len({line_style(number) for number in range(12)}) == 12

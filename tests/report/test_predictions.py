@@ -27,13 +27,12 @@ def found(point_run):
 
 @cache
 def predicted(path):
-    folder = RunFolder(path)
-    test = load(folder.path).data.test
-    index = labelled_indices(test)
-    return predict(load(folder.path).network, test, index, 256), torch.from_numpy(test.labels[index])
+    run = load(path)
+    index = labelled_indices(run.test)
+    return predict(run.network, run.test, index, 256), torch.from_numpy(run.test.labels[index])
 
 
-def test_figures_are_those_of_evaluate(point_run, found):
+def test_measure_gives_the_metrics_of_evaluate(point_run, found):
     expected = load(point_run).metrics
     assert found.averaged == pytest.approx(expected["averaged"], abs=1e-12)
     assert found.raw == pytest.approx(expected["raw"], abs=1e-6)
@@ -42,7 +41,7 @@ def test_figures_are_those_of_evaluate(point_run, found):
         assert (row.name, row.count, row.accuracy, row.confidence) == tuple(other.values())
 
 
-def test_bins_are_those_of_a_plain_loop_and_give_the_ece(point_run, found):
+def test_measure_bins_match_a_plain_loop_and_give_the_ece(point_run, found):
     prediction, labels = predicted(point_run)
     held = [[] for _ in range(10)]
     for probs, label in zip(prediction.probs.tolist(), labels.tolist(), strict=True):
@@ -57,7 +56,7 @@ def test_bins_are_those_of_a_plain_loop_and_give_the_ece(point_run, found):
     assert ece == pytest.approx(found.averaged["ece"])
 
 
-def test_confusions_precision_and_recall_are_those_of_scikit_learn(point_run, found):
+def test_measure_confusion_precision_and_recall_match_scikit_learn(point_run, found):
     prediction, labels = predicted(point_run)
     said = prediction.probs.argmax(1)
     np.testing.assert_array_equal(found.confusion, confusion_matrix(labels, said, labels=range(10)))
@@ -69,7 +68,7 @@ def test_confusions_precision_and_recall_are_those_of_scikit_learn(point_run, fo
     assert [row.labelled for row in found.classes] == [4] * 10
 
 
-def test_mistakes_are_wrong_and_the_most_confident_first(point_run, found):
+def test_measure_shows_the_most_confident_mistakes_first(point_run, found):
     prediction, labels = predicted(point_run)
     confidence, said = prediction.probs.max(1)
     wrong = sorted(confidence[said != labels].tolist(), reverse=True)
@@ -79,7 +78,7 @@ def test_mistakes_are_wrong_and_the_most_confident_first(point_run, found):
     assert all(sample.std is None for sample in found.mistakes)
 
 
-def test_uncertain_samples_have_the_highest_entropy_and_a_bayesian_deviation(bayesian_run):
+def test_measure_shows_the_highest_entropy_with_a_bayesian_std(bayesian_run):
     found = measured(bayesian_run)
     prediction, _ = predicted(bayesian_run)
     entropy = torch.distributions.Categorical(prediction.probs.double()).entropy()
@@ -91,7 +90,7 @@ def test_uncertain_samples_have_the_highest_entropy_and_a_bayesian_deviation(bay
         assert sample.std == pytest.approx(prediction.std[number, sample.predicted].item())
 
 
-def test_without_a_test_set_the_pool_is_shown_without_what_was_labelled(untested_run):
+def test_measure_without_a_test_set_shows_the_unlabelled_pool(untested_run):
     recorded = read_recorded(RunFolder(untested_run))
     found = measured(untested_run)
     assert found.averaged is found.bins is found.confusion is found.mistakes is None
@@ -101,14 +100,14 @@ def test_without_a_test_set_the_pool_is_shown_without_what_was_labelled(untested
     assert [row.labelled for row in found.classes] == [4] * 10
 
 
-def test_an_unfinished_run_is_measured_by_its_weights(unfinished, point_run):
+def test_measure_computes_the_metrics_of_an_unfinished_run(unfinished, point_run):
     found = measured(unfinished)
     stored = json.loads((point_run / "result.json").read_text())
     assert found.averaged == pytest.approx(stored["averaged"], abs=1e-6)
     assert found.raw == pytest.approx(stored["raw"], abs=1e-6)
 
 
-def test_changed_data_are_refused(point_run, copied):
+def test_measure_refuses_changed_data(point_run, copied):
     folder = copied(point_run)
     split = json.loads((folder / "split.json").read_text())
     (folder / "split.json").write_text(json.dumps(split | {"data": "other"}))

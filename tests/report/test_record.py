@@ -13,7 +13,7 @@ from surelabel.training.run_folder import RunFolder
 from surelabel.utils.errors import UserError
 
 
-def test_what_the_folder_says_is_read(point_run):
+def test_read_recorded_reads_all_files(point_run):
     found = read_recorded(RunFolder(point_run))
     result = json.loads((point_run / "result.json").read_text())
     timings = [json.loads(line) for line in (point_run / "timings.jsonl").read_text().splitlines()]
@@ -29,16 +29,16 @@ def test_what_the_folder_says_is_read(point_run):
     assert found.notes == ()
 
 
-def test_a_half_written_line_is_left_out_and_said(point_run, copied):
+def test_read_recorded_skips_a_half_written_line(point_run, copied):
     folder = copied(point_run)
     with (folder / "timings.jsonl").open("a") as file:
         file.write('{"step": 16, "traini')
     found = read_recorded(RunFolder(folder))
-    assert found.notes == ("timings.jsonl has 1 damaged line, left out here.",)
+    assert found.notes == ("timings.jsonl has 1 damaged line, not shown here.",)
     assert found.seconds == pytest.approx(read_recorded(RunFolder(point_run)).seconds)
 
 
-def test_numbers_that_are_none_are_left_out(point_run, copied):
+def test_read_recorded_skips_values_that_are_not_finite_numbers(point_run, copied):
     folder = copied(point_run)
     (folder / "metrics.jsonl").write_text(
         '{"step": 4, "accuracy": NaN, "ece": null, "nll": "x", "purity": true, "a": 1}\n[]\n3\n'
@@ -58,22 +58,16 @@ OBJECTS = [
 
 @settings(max_examples=100)
 @given(st.tuples(*[st.binary(max_size=60) | st.sampled_from(OBJECTS)] * len(FILES)))
-def test_any_bytes_in_the_files_stop_nothing(contents):
-    # config.yaml, which is read elsewhere, takes a quarter of a second.
+def test_read_recorded_accepts_any_bytes(contents):
+    # Reading config.yaml would take a quarter of a second.
     with TemporaryDirectory() as folder, patch.object(RunFolder, "config", RunConfig(method="uda")):
         for name, content in zip(FILES, contents, strict=True):
             Path(folder, name).write_bytes(content)
         assert read_recorded(RunFolder(folder)).config.method == "uda"
 
 
-def test_a_missing_file_is_named(point_run, copied):
-    folder = copied(point_run)
-    (folder / "environment.json").unlink()
-    assert read_recorded(RunFolder(folder)).notes == ("environment.json is missing from the run folder.",)
-
-
-def test_names_take_as_many_parents_as_tell_them_apart(tmp_path):
+def test_distinct_names_have_as_many_parents_as_needed(tmp_path):
     assert distinct_names([tmp_path / "a" / "run", tmp_path / "b" / "other"]) == ["run", "other"]
     assert distinct_names([tmp_path / "a" / "run", tmp_path / "b" / "run"]) == ["a/run", "b/run"]
-    with pytest.raises(UserError, match="named twice"):
+    with pytest.raises(UserError, match="given twice"):
         distinct_names([tmp_path / "a", tmp_path / "b" / ".." / "a"])

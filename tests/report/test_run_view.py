@@ -15,14 +15,14 @@ from surelabel.training.run_folder import RunFolder
 
 
 @given(arrays.arrays(np.int64, (5, 5), elements=st.integers(0, 9)), st.integers(1, 30))
-def test_the_most_frequent_confusions_are_those_of_a_plain_loop(matrix, most):
+def test_most_confused_matches_a_plain_loop(matrix, most):
     pairs = [(i, j) for i in range(5) for j in range(5) if i != j and matrix[i, j]]
     pairs.sort(key=lambda pair: -matrix[pair])
     expected = [(i, j, int(matrix[i, j]), matrix[i, j] / matrix[i].sum()) for i, j in pairs[:most]]
     assert most_confused(matrix, most) == expected
 
 
-def test_rows_of_bins_are_means_and_leave_out_empty_bins():
+def test_bin_rows_are_means_without_empty_bins():
     bins = Groups(torch.tensor([0.0, 4.0]), torch.tensor([0.0, 3.0]), torch.tensor([0.0, 1.0]))
     assert bin_rows(bins) == [("50–100 %", 4, 0.75, 0.25)]
 
@@ -36,7 +36,7 @@ def charts(folder):
     return _charts(read_recorded(RunFolder(folder)), "x")
 
 
-def test_charts_show_the_figures_that_there_are(point_run, bayesian_run, untested_run):
+def test_charts_show_only_known_metrics(point_run, bayesian_run, untested_run):
     titles = {run.name: [chart.title for chart in charts(run)] for run in (point_run, untested_run)}
     assert titles["fixmatch"] == ["Accuracy and confidence", "Calibration error (ECE)", "Pseudo-labels", "Losses"]
     assert titles["untested"] == ["Pseudo-labels", "Losses"]
@@ -44,7 +44,7 @@ def test_charts_show_the_figures_that_there_are(point_run, bayesian_run, unteste
     assert [name for _, _, name in losses.legend] == ["labelled", "unlabelled", "prior"]
 
 
-def test_figures_that_the_run_wrote_stand_in_for_data_that_have_gone(point_run, copied):
+def test_view_shows_stored_metrics_without_the_data(point_run, copied):
     folder = copied(point_run)
     config = (folder / "config.yaml").read_text()
     (folder / "config.yaml").write_text(config.replace("digits.npz", "gone.npz"))
@@ -55,13 +55,13 @@ def test_figures_that_the_run_wrote_stand_in_for_data_that_have_gone(point_run, 
         (row.name, row.count, row.accuracy) for row in there.classes
     ]
     assert "gone.npz" in here.notes[0]
-    assert here.notes[0].endswith("The figures are those that the run wrote at its end.")
+    assert here.notes[0].endswith("The metrics are from the end of the run.")
 
 
-def test_weights_that_are_not_those_of_the_result_are_told(point_run, copied):
+def test_view_notes_metrics_that_differ_from_the_result(point_run, copied):
     folder = copied(point_run)
     result = (folder / "result.json").read_text().replace('"nll": ', '"nll": 7')
     (folder / "result.json").write_text(result)
     (note,) = viewed(folder).notes
-    assert note.startswith("Computed anew, nll differ from result.json")
+    assert note.startswith("Computed now, nll differ from result.json")
     assert viewed(point_run).notes == []

@@ -20,7 +20,7 @@ def chart():
     return drawn()
 
 
-def test_the_ids_of_two_charts_differ_and_all_that_is_pointed_to_is_there(chart):
+def test_inline_makes_ids_unique_and_keeps_references(chart):
     one, two = inline(chart, "one"), inline(chart, "two")
     ids = [re.findall(r'\bid="([^"]+)"', text) for text in (one, two)]
     assert ids[0]
@@ -30,7 +30,7 @@ def test_the_ids_of_two_charts_differ_and_all_that_is_pointed_to_is_there(chart)
     assert set(pointed) <= set(ids[0])
 
 
-def test_it_is_sound_xml_that_styles_and_names_nothing_outside_itself(chart):
+def test_inline_is_self_contained_xml(chart):
     text = inline(chart, "one")
     ElementTree.fromstring(text.replace("<svg ", f"<svg {SPACE} ", 1))
     assert "<style" not in text
@@ -38,19 +38,19 @@ def test_it_is_sound_xml_that_styles_and_names_nothing_outside_itself(chart):
     assert "http" not in text
 
 
-def test_every_colour_is_one_of_the_pages(chart):
+def test_inline_uses_the_colours_of_the_page(chart):
     assert set(re.findall(r"#[0-9a-f]{6}\b", inline(chart, "one"))) == set()
     assert "var(--s1)" in inline(chart, "one")
     assert LIGHT["s1"] in picture(chart, "svg").decode()
 
 
-def test_text_stays_text_and_settings_made_elsewhere_do_not_matter(chart):
+def test_inline_keeps_text_and_ignores_other_settings(chart):
     expected = inline(chart, "one")
     with matplotlib.rc_context({"svg.fonttype": "path", "axes.edgecolor": "red"}):
         assert inline(drawn(), "one") == expected
     assert ">step</text>" in expected
 
 
-def test_a_picture_is_the_same_each_time(chart):
+def test_picture_is_reproducible(chart):
     assert picture(chart, "svg") == picture(drawn(), "svg")
     assert picture(chart, "png").startswith(b"\x89PNG")

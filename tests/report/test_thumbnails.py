@@ -15,25 +15,25 @@ def decoded(thumbnail):
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_a_small_image_is_kept_pixel_by_pixel(channels):
+def test_thumbnails_keep_small_images_pixel_by_pixel(channels):
     images = np.random.default_rng(0).integers(0, 256, (4, channels, 9, 7), dtype=np.uint8)
     for image, made in zip(images, thumbnails(images), strict=True):
         assert made.small
         np.testing.assert_array_equal(decoded(made), image[0] if channels == 1 else np.moveaxis(image, 0, -1))
 
 
-def test_floats_share_one_scale_from_black_to_white():
+def test_thumbnails_scale_floats_from_black_to_white():
     images = np.array([[[[1.0, 3.0]]], [[[5.0, 2.0]]]], dtype=np.float32)
     assert [decoded(made).tolist() for made in thumbnails(images)] == [[[0, 128]], [[255, 64]]]
     assert [decoded(made).tolist() for made in thumbnails(np.ones_like(images))] == [[[0, 0]], [[0, 0]]]
 
 
-def test_a_large_image_is_made_small_and_keeps_its_form():
+def test_thumbnails_shrink_large_images():
     (made,) = thumbnails(np.zeros((1, 3, 100, 300), dtype=np.uint8))
     assert not made.small
     assert decoded(made).shape == (pytest.approx(SIDE / 3, abs=1), SIDE, 3)
 
 
 @pytest.mark.parametrize("shape", [(2, 5), (2, 3, 40), (2, 4, 8, 8), (0, 3, 8, 8)])
-def test_what_is_no_image_has_no_picture(shape):
+def test_thumbnails_are_none_for_other_samples(shape):
     assert list(thumbnails(np.zeros(shape, dtype=np.uint8))) == [None] * shape[0]

@@ -1,4 +1,4 @@
-"""The scikit-learn face: fit(X, y) with some of y unknown."""
+"""The scikit-learn interface: fit(X, y) with some of y unlabelled."""
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
-from torch import Tensor
 
 from surelabel.config.methods import find
 from surelabel.config.recipes import recipe, table
@@ -34,32 +33,30 @@ from surelabel.models.prediction import Prediction
 from surelabel.training import build, build_data
 from surelabel.training.components import Components
 from surelabel.training.fit import fit
-from surelabel.training.run_folder import RunFolder
-from surelabel.utils.errors import FolderExists, UserError
+from surelabel.utils.errors import UserError
 from surelabel.utils.literals import Device
 from surelabel.utils.rng import generator
 from surelabel.utils.signals import Stopped
 
-# Images with fewer pixels a side than this get a smaller network, which does not halve them at once.
-SMALL_IMAGE = 16
+SMALL_IMAGE = 16  # pixels a side; smaller images get a smaller network, without stride in the stem
 
 
 class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier that learns from labelled and unlabelled samples, and says how sure it is.
+    """A semi-supervised classifier that estimates its uncertainty.
 
     X is a table, [n, d] or a data frame, or images [n, h, w] or [n, h, w, c]; missing numbers of a table are NaN. In y,
-    `unlabelled` marks the samples whose class is not known, and so do None, NaN and pandas' NA; among texts, "" too.
+    `unlabelled`, None, NaN and pandas' NA mark samples without label; among texts, "" too.
 
     Args:
-        method: as for `surelabel fit --method`; "bam-" before a name gives `predict_std` too
-        steps: of training; the recipe's number when not given
-        settings: any others by their dotted names, such as {"optimizer.lr": 0.01}
-        unlabelled: what stands in y for "not known"
-        categorical: columns of a table, by name or number, whose numbers are names of categories
-        mirror: whether the mirror image of an image is of the same class
-        random_state: a number, from which all that is random follows; a numpy RandomState; None for another each time
+        method: such as "uda" or "fixmatch"; with "bam-" before it, `predict_std` is available
+        steps: of training; the recipe's default if None
+        settings: other settings by their dotted names, such as {"optimizer.lr": 0.01}
+        unlabelled: the label in y that means "unlabelled"
+        categorical: columns of a table, by name or index, whose numbers are categories
+        mirror: whether a mirrored image has the same class
+        random_state: a seed, a numpy RandomState, or None for another seed each time
         device: cpu, cuda, mps, or auto: cuda if there is one, else cpu
-        out: a run folder to keep, which must not exist yet; without it, what was written on the way is removed
+        out: a new run folder; if None, nothing is written
         verbose: show the progress of the training
     """
 
@@ -89,36 +86,38 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> "SureLabelClassifier":
-        """Learn from samples X and their classes y [n], of which some are unknown."""
+        """Train on samples X and their labels y [n], of which some are unlabelled."""
         if y is None:
             raise ValueError("SureLabelClassifier requires y to be passed, but the target y is None")
         X = self._checked(X, reset=True)
         y = column_of(y, warn=True)
         check_consistent_length(X, y)
         known = ~unlabelled_in(y, self.unlabelled)
-        given = without_gaps(y[known])
-        check_classification_targets(given)
-        classes, numbers = np.unique(given, return_inverse=True)
+        targets = without_gaps(y[known])
+        check_classification_targets(targets)
+        classes, numbers = np.unique(targets, return_inverse=True)
         if len(classes) < 2:
-            raise ValueError(f"y names {'one class' if len(classes) else 'no class'}, and at least two are needed")
-        self.__dict__.pop("classes_", None)  # if this fit fails, what an earlier one learnt no longer belongs together
+            raise ValueError(f"y has {'one class' if len(classes) else 'no class'}: label at least two")
+        self.__dict__.pop("classes_", None)  # a failed fit leaves the estimator unfitted
         labels = np.full(len(y), UNLABELLED)
         labels[known] = numbers
         with as_value_errors():
-            _check_out(self.out)
             self._input = ImageInput.learn(X) if np.ndim(X) > 2 else TableInput.learn(X, self.categorical or ())
             data = self._input.data(X, labels, [str(name) for name in classes])
-            self.run_ = self._config(data.train.shape)
+            self.config_ = self._config(data.train.shape)
             self.task_ = build_data.task_of(data)
-            self._network = self._trained(Components(data))
+            console = Console(quiet=not self.verbose)
+            with undisturbed():
+                trained = fit(self.config_, console=console, components=Components(data), save=self.out is not None)
+            self._network = _for_predictions(trained.network)
         self.classes_ = classes
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class of each sample [n]."""
-        probs = self._predicted(X).probs
-        chosen: NDArray[Any] = self.classes_[probs.argmax(dim=-1).numpy()]
-        return chosen
+        """The most likely class of each sample [n]."""
+        probs = self._predicted(X).probs  # first, as it checks that the estimator is fitted
+        classes: NDArray[Any] = self.classes_[probs.argmax(dim=-1).numpy()]
+        return classes
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of each class [n, K], in the order of `classes_`."""
@@ -126,72 +125,58 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @available_if(lambda self: _has_std(self.method))  # type: ignore[untyped-decorator]
     def predict_std(self, X: Any) -> NDArray[np.float64]:
-        """How far the sampled predictions lie apart: the std of each probability [n, K]."""
+        """The std of each probability over the sampled predictions [n, K]."""
         std = self._predicted(X).std
         assert std is not None
         return std.numpy()
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """The accuracy on the samples whose class is known."""
+        """The accuracy on the labelled samples."""
         y = column_of(y)
         known = ~unlabelled_in(y, self.unlabelled)
         if not known.any():
-            raise ValueError("y names no class, so there is nothing to score")
+            raise ValueError("y has no labels: there is nothing to score")
         weights = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(np.average(self.predict(X)[known] == y[known], weights=weights))
 
     def _checked(self, X: Any, reset: bool) -> Any:
-        """X as an array of numbers, or, if it is a data frame, as it is."""
+        """X, validated: an array or a data frame."""
         if is_frame(X):
             return validate_data(self, X, reset=reset, skip_check_array=True)
-        # The values of a data frame that was learnt from may be texts.
-        dtype = (
-            None if not reset and isinstance(self._input, TableInput) and self._input.trained_on_frame else "numeric"
-        )
+        # After training on a data frame, its values may include texts.
+        texts = not reset and isinstance(self._input, TableInput) and self._input.trained_on_frame
+        dtype = None if texts else "numeric"
         X = validate_data(self, X, reset=reset, allow_nd=True, ensure_all_finite="allow-nan", dtype=dtype)
         if X.ndim > 2 and X.dtype.kind == "f" and np.isnan(X).any():
-            raise ValueError("Input X contains NaN, which only a table may")
+            raise ValueError("Input X contains NaN, which is allowed only in a table")
         return X
 
     def _config(self, shape: tuple[int, ...]) -> RunConfig:
-        """The recipe for this kind of data, changed by the parameters."""
+        """The recipe for samples of this shape, changed by the parameters."""
         if len(shape) == 1:
-            run = table(self.method, CUSTOM)
+            config = table(self.method, CUSTOM)
         else:
-            run = recipe(self.method, CUSTOM, "all")
-            views = Views() if self.mirror else Views("shift", "shift", "strong-shift")
-            run = replace(run, views=views)
+            config = recipe(self.method, CUSTOM, "all")
+            config = replace(config, views=Views() if self.mirror else Views("shift", "shift", "strong-shift"))
             if min(shape[1:]) < SMALL_IMAGE:
-                run = replace(run, steps=300, network=replace(run.network, name="wrn-10-1", stem_stride=1))
-        threads = None if run.small else torch.get_num_threads()
-        run = replace(run, seed=_seed(self.random_state), device=self.device, threads=threads)
+                config = replace(config, steps=300, network=replace(config.network, name="wrn-10-1", stem_stride=1))
+        threads = None if config.small else torch.get_num_threads()
+        config = replace(config, seed=_seed(self.random_state), device=self.device, threads=threads)
         if self.steps is not None:
-            run = replace(run, steps=self.steps)
-        # There is no test set to look at on the way.
-        run = replace(run, evaluation=replace(run.evaluation, every=run.steps))
-        run = with_settings(run, dict(self.settings)) if self.settings else validate(run)
-        if run.encoder != "none":
-            raise UserError("encoder is for folders of pictures: `surelabel fit PICTURES`")
-        return build.resolve(replace(run, out=None if self.out is None else str(self.out)))
-
-    def _trained(self, components: Components) -> Network:
-        """The network after the run, which leaves nothing behind but the folder that was asked for."""
-        console = Console(quiet=not self.verbose)
-        with undisturbed():
-            trained = fit(self.run_, console=console, components=components, save=self.out is not None)
-        return _for_predictions(trained.network)
-
-    def _loaded(self, weights: dict[str, Tensor]) -> Network:
-        network = build.build_network(self.run_, self.task_)
-        network.load_state_dict(weights)
-        return _for_predictions(network)
+            config = replace(config, steps=self.steps)
+        # There is no test set to evaluate on during training.
+        config = replace(config, evaluation=replace(config.evaluation, every=config.steps))
+        config = with_settings(config, dict(self.settings)) if self.settings else validate(config)
+        if config.encoder != "none":
+            raise UserError("encoder works only on folders of pictures, not on arrays: leave it out")
+        return build.resolve(replace(config, out=None if self.out is None else str(self.out)))
 
     def _predicted(self, X: Any) -> Prediction:
         check_is_fitted(self)
         X = self._checked(X, reset=False)
         with as_value_errors():
             source = self._input.source(X)
-        size = self.run_.evaluation.batch
+        size = self.config_.evaluation.batch
         parts = [
             self._network.predict(torch.from_numpy(source.samples(rows)), generator(0, "evaluation"))
             for rows in np.split(np.arange(len(source)), range(size, len(source), size))
@@ -210,7 +195,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        """The parameters and what was learnt, the weights as bytes."""
+        """The parameters and the fitted state, with the weights as bytes."""
         state: dict[str, Any] = dict(super().__getstate__())
         if "_network" in state:
             weights = state.pop("_network").state_dict()
@@ -221,19 +206,9 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights = state.pop("_weights", None)
         super().__setstate__(state)
         if weights is not None:
-            self._network = self._loaded(load_tensors(weights))
-
-
-def _check_out(out: str | Path | None) -> None:
-    """Before any work, and in the words of Python."""
-    if not out:
-        return
-    folder = RunFolder(out)
-    try:
-        folder.check_absent()
-        folder.check_writable()
-    except FolderExists as error:
-        raise UserError(f"out={str(out)!r} exists already: choose another folder, or remove it") from error
+            network = build.build_network(self.config_, self.task_)
+            network.load_state_dict(load_tensors(weights))
+            self._network = _for_predictions(network)
 
 
 def _has_std(method: str) -> bool:
@@ -242,10 +217,10 @@ def _has_std(method: str) -> bool:
 
 
 def _for_predictions(network: Network) -> Network:
-    """The network such that a sample's prediction does not depend on the others that it is asked with.
+    """Make each prediction independent of the rest of the batch.
 
-    In double precision, as sums of another batch size round differently in single; and with the same weights drawn for
-    all samples, where training draws logits for each.
+    In float64, as the rounding of float32 depends on the batch size, and with weights that are drawn once for all
+    samples instead of logits for each.
     """
     if isinstance(network.head, BayesianHead):
         network.head.settings = replace(network.head.settings, sampling="weights")
@@ -253,7 +228,7 @@ def _for_predictions(network: Network) -> Network:
 
 
 def _seed(random_state: int | np.random.RandomState | None) -> int:
-    """None takes a seed from the operating system: numpy's global generator stays as it is."""
+    """The seed; for None one from the operating system, without using numpy's global generator."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1)[0])
     if isinstance(random_state, np.random.RandomState):
@@ -263,7 +238,7 @@ def _seed(random_state: int | np.random.RandomState | None) -> int:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Within this block the number of torch's threads may change, and other programs' advice is not shown."""
+    """Restore torch's number of threads, hide Lightning's warnings, and turn a stop into KeyboardInterrupt."""
     threads = torch.get_num_threads()
     try:
         with warnings.catch_warnings():
@@ -277,7 +252,7 @@ def undisturbed() -> Iterator[None]:
 
 @contextmanager
 def as_value_errors() -> Iterator[None]:
-    """What is a mistake of the user's here is a ValueError there."""
+    """Raise `UserError`s as `ValueError`s, as scikit-learn does."""
     try:
         yield
     except UserError as error:

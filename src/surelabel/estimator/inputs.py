@@ -1,4 +1,4 @@
-"""What the estimator is given as X, read in the same way when it is fitted and when it predicts."""
+"""Read X, in training and prediction alike."""
 
 import warnings
 from collections.abc import Sequence
@@ -16,21 +16,20 @@ from surelabel.data.tables.frames import categories, from_frame, from_numbers, i
 from surelabel.data.tables.source import TableSource, table_data
 from surelabel.utils.errors import UserError
 
-# A warning names at most so many columns: of images taken for tables, hundreds may be constant.
-MOST_NOTES = 10
+MOST_NOTES = 10  # in a warning, as hundreds of columns may be constant where images are given as a table
 BROKEN_NUMBERS = (
-    "make numbers of it, by pandas.to_numeric for example, with NaN where there is none; if they are names, name the "
-    "column in `categorical`, or leave it out"
+    "convert it to numbers, with NaN for missing ones, by pandas.to_numeric for example; if these are categories, add "
+    "the column to `categorical`, or leave it out"
 )
 
 
 @dataclass(frozen=True)
 class TableInput:
-    """Rows: an array [n, d] of numbers, or a data frame, whose columns may also be texts."""
+    """Rows: an array [n, d] of numbers, or a data frame, which may have columns of texts."""
 
     encoding: Encoding
-    names: tuple[str, ...]  # of all columns in order, also of those that are left out
-    trained_on_frame: bool  # whether a data frame was learnt from
+    names: tuple[str, ...]  # of all columns in order, also those that are left out
+    trained_on_frame: bool
 
     @classmethod
     def learn(cls, X: Any, categorical: Sequence[str | int]) -> "TableInput":
@@ -40,7 +39,7 @@ class TableInput:
         encoding, notes = learn(columns, names)
         if notes:
             more = f"; and {len(notes) - MOST_NOTES} more such columns" if len(notes) > MOST_NOTES else ""
-            # At the level of the line that calls the estimator's fit.
+            # stacklevel: the line that calls the estimator's fit.
             warnings.warn("; ".join(notes[:MOST_NOTES]) + more, UserWarning, stacklevel=3)
         return cls(encoding, tuple(columns), is_frame(X))
 
@@ -48,12 +47,12 @@ class TableInput:
         return TableSource(self.encoding.encode(self._columns(X)), labels, classes, self.encoding)
 
     def _columns(self, X: Any) -> Columns:
-        """The columns of X by the names that were learnt; what has no such names has them in the same order."""
+        """The columns of X by their names in training; by position if X or the training data have no names."""
         if is_frame(X):
             columns = from_frame(X)
             return columns if self.trained_on_frame else dict(zip(self.names, columns.values(), strict=True))
         if X.ndim != 2:
-            raise UserError(f"an array of shape {X.shape} is given, but a table was learnt from")
+            raise UserError(f"X has the shape {X.shape}, but the model was trained on a table: give rows [n, d]")
         if not self.trained_on_frame:
             return from_numbers(X)
         return {name: to_column(name, values) for name, values in zip(self.names, X.T, strict=True)}
@@ -64,27 +63,28 @@ class TableInput:
 
 @dataclass(frozen=True)
 class ImageInput:
-    """Images [n, h, w] or [n, h, w, c] with c = 1 or 3, in bytes, or in other numbers, of which the range seen in
-    training becomes 0 to 255: the views are made of operations on bytes.
+    """Images [n, h, w] or [n, h, w, c] with c = 1 or 3, as uint8 or other numbers.
+
+    The views need uint8, so other numbers are scaled: their range in training becomes 0 to 255.
     """
 
     shape: tuple[int, ...]
-    seen: tuple[float, float] | None  # the range of other numbers
+    seen: tuple[float, float] | None  # the range in training; None for uint8
 
     @classmethod
     def learn(cls, X: NDArray[Any]) -> "ImageInput":
         if X.dtype == np.uint8:
             return cls(X.shape[1:], None)
         if X.min() == X.max():
-            raise UserError(f"all images are {X.min():g} everywhere: there is nothing to learn from")
+            raise UserError(f"every pixel of every image is {X.min():g}: give images that differ")
         return cls(X.shape[1:], (float(X.min()), float(X.max())))
 
     def source(self, X: NDArray[Any], labels: NDArray[np.int64] | None = None, classes: Sequence[str] = ()) -> Source:
         if X.shape[1:] != self.shape:
-            raise UserError(f"images of shape {X.shape[1:]} are given, but {self.shape} were learnt from")
+            raise UserError(f"X has images of shape {X.shape[1:]}, but the model was trained on {self.shape}")
         if (X.dtype == np.uint8) != (self.seen is None):
-            learnt = "bytes" if self.seen is None else "other numbers"
-            raise UserError(f"images in {X.dtype} are given, but {learnt} were learnt from: give the same kind")
+            trained = "uint8" if self.seen is None else "other numbers"
+            raise UserError(f"X has the dtype {X.dtype}, but the model was trained on {trained}: convert X")
         if self.seen is not None:
             low, high = self.seen
             X = np.clip((X - low) * (255 / (high - low)), 0, 255).round()

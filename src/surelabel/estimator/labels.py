@@ -1,4 +1,4 @@
-"""What the estimator is given as y: an array of labels, and which of them are not known."""
+"""Read y: an array of labels, and which samples are unlabelled."""
 
 from math import isnan
 from typing import Any
@@ -9,13 +9,13 @@ from sklearn.utils.validation import column_or_1d
 
 from surelabel.data.tables.frames import is_frame
 
-NUMBERS = (int, float, np.number, np.bool_)  # truth values among them
+NUMBERS = (int, float, np.number, np.bool_)  # and bool, an int
 
 
 def unlabelled_in(y: NDArray[Any], marker: object) -> NDArray[np.bool_]:
-    """Which of y [n] stand for "not known": what is missing, and what equals the marker."""
+    """Which of y [n] are missing or equal the marker."""
     if y.dtype.kind in "OU":
-        # numpy makes the text "-1" of a -1 among texts, and "nan" of a NaN.
+        # Among texts, numpy converts -1 to "-1" and NaN to "nan".
         texts = {str(marker), "nan"} if y.dtype.kind == "U" else {str(marker)}
         return np.array([_is(value, marker) or str(value) in texts for value in y.tolist()], dtype=np.bool_)
     gaps = np.isnan(y) if y.dtype.kind in "fmM" else np.zeros(y.shape, dtype=np.bool_)
@@ -30,17 +30,17 @@ def _is(value: object, marker: object) -> bool:
 def _is_nothing(value: object) -> bool:
     if isinstance(value, float | np.floating):
         return isnan(value)
-    # pandas' NA by its name, as pandas is not needed here.
+    # pandas' NA by name, so that pandas need not be installed.
     return value is None or (isinstance(value, str) and value == "") or type(value).__name__ == "NAType"
 
 
 def column_of(y: Any, warn: bool = False) -> NDArray[Any]:
-    """y as an array [n], in which whole numbers and truth values are such also where pandas has gaps among them.
+    """y as an array [n]; pandas' types and numpy's StringDType become objects.
 
-    scikit-learn would make floats of pandas' own types, and does not know numpy's new type of texts.
+    scikit-learn would convert pandas' integers and booleans with gaps to floats, and does not know StringDType.
     """
     if isinstance(y, np.ma.MaskedArray):
-        y = np.array(y.tolist(), dtype=object)  # None where it is masked
+        y = np.array(y.tolist(), dtype=object)  # None if masked
     if is_frame(y) and len(y.columns) == 1:
         y = y[y.columns[0]]
     if hasattr(y, "dtype") and not (isinstance(y.dtype, np.dtype) and y.dtype.kind != "T"):
@@ -50,7 +50,7 @@ def column_of(y: Any, warn: bool = False) -> NDArray[Any]:
 
 
 def without_gaps(labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels of which none is missing; if they are numbers or truth values, no longer as objects."""
+    """Labels without missing values; numbers and booleans no longer as objects."""
     if labels.dtype == object and all(isinstance(label, NUMBERS) for label in labels):
         return np.array(labels.tolist())
     return labels

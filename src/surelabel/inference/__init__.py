@@ -1,1 +1,1 @@
-"""What is done with a trained run."""
+"""Use a trained run: predict, evaluate, calibrate, suggest, export."""

@@ -1,4 +1,4 @@
-"""Samples in memory, in the form of those that a run was trained on."""
+"""Wrap arrays and data frames as a source that a trained run can predict."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from surelabel.utils.errors import UserError
 
 
 def source_like(X: Any, form: Form, task: Task) -> Source:
-    """A source of these samples: a data frame or rows of a table, images, or other arrays; a source stays as it is."""
+    """X as a source: rows or a data frame for a run on a table, images or other arrays otherwise."""
     if isinstance(X, Source):
         return X
     if form.encoding is not None:

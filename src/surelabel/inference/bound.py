@@ -1,6 +1,6 @@
-"""The generalisation bound that motivates the paper (its Corollary 1), evaluated for a finished run.
+"""The generalisation bound that motivates the paper (its Corollary 1), computed for a trained run.
 
-Theorem 1 (Germain et al., 2016, Corollary 4) bounds the expected negative log-likelihood of the posterior by
+Theorem 1 (Germain et al., 2016, Corollary 4) bounds the posterior's expected NLL by
 
     (1/N_u) Σ_u E_q[-log p(ŷ_u | x_u)] + (1/N_l) Σ_l E_q[-log p(y_l | x_l)] + (KL + log 1/δ) / N + s²/2
 
@@ -8,8 +8,9 @@ with the empirical risk as the proof defines it, a sum of two means. The corolla
 
     -ELBO / N - E_q[(1/N_u) Σ_u log p(ŷ_u | x_u) / p(y_u | x_u)] + (log 1/δ) / N + s²/2
 
-docs/departures.md names the step between them that does not hold. Neither is a guarantee here: the features are
-learnt from the same data, and s², the variance factor of a sub-Gaussian loss, is not known but given.
+docs/departures.md names the step between them that does not hold. Neither is a guarantee here: the
+features are trained on the same data, and s², the variance factor of a sub-Gaussian loss, is not
+known but given.
 """
 
 from dataclasses import dataclass
@@ -30,12 +31,12 @@ from surelabel.utils.rng import generator
 
 @dataclass(frozen=True)
 class Bound:
-    """Both right-hand sides, their parts, and what they are about: the test NLL of a draw from the posterior."""
+    """Both right-hand sides, their terms, and the test NLL of a draw from the posterior."""
 
     theorem: float
     printed: float
     negative_elbo: float  # / N
-    divergence: float  # of pseudo-labels from true ones: the corollary's second term
+    divergence: float  # of pseudo-labels from true labels: the corollary's second term
     confidence: float  # log(1/δ) / N
     sub_gaussian: float  # s²/2
     test_nll: float
@@ -46,9 +47,9 @@ def bound_terms(
     log_labelled: Tensor, labels: Tensor, log_unlabelled: Tensor, hidden: Tensor, pseudo: Tensor, kl: float,
     delta: float, variance: float,
 ) -> tuple[float, float, float, float]:  # fmt: skip
-    """(theorem, printed, -ELBO/N, divergence) from E_q[log p(k | x)] of the labelled [L, K] and unlabelled [U, K].
+    """(theorem, printed, -ELBO/N, divergence) from E_q[log p(k | x)], labelled [L, K], unlabelled [U, K].
 
-    `labels` [L] and `hidden` [U] are true classes, `pseudo` [U] the classes that the model assigns.
+    `labels` [L] and `hidden` [U] are true classes, `pseudo` [U] the predicted ones.
     """
     n = len(labels) + len(hidden)
     tail = log(1 / delta) / n + variance / 2
@@ -68,28 +69,20 @@ def bound_of(run: TrainedRun, variance: float, delta: float) -> Bound:
 def bound(
     network: Network, train: Source, labelled: NDArray[np.int64], test: Source, variance: float, delta: float = 0.05
 ) -> Bound:
-    """The bound of a network with a Bayesian head, on data whose pool has known classes."""
+    """The bound for a network with a Bayesian head, on a pool whose classes are all known."""
     if not isinstance(network.head, BayesianHead):
-        raise UserError(
-            "the bound is about a Bayesian classifier: evaluate a run of bam-pseudo-label, -uda or -fixmatch"
-        )
+        raise UserError("the bound needs a Bayesian head: use a run of bam-pseudo-label, bam-uda or bam-fixmatch")
     if (train.labels == UNLABELLED).any() or (test.labels == UNLABELLED).any():
-        raise UserError("the bound needs the true classes of the whole pool, and of the test set")
+        raise UserError("the bound needs the true class of every sample, in the pool and in the test set")
     if not (0 < delta < 1 and variance >= 0):
         raise UserError(f"the bound needs 0 < δ < 1 and s² ≥ 0, not {delta} and {variance}")
     unlabelled = np.setdiff1d(np.arange(len(train)), labelled)
     if not len(unlabelled):
-        raise UserError(
-            "the bound is about pseudo-labels, and every sample of the pool is labelled here: evaluate a run with "
-            "fewer labels"
-        )
+        raise UserError("the bound needs pseudo-labels, but the whole pool is labelled: use a run with fewer labels")
     log_labelled, _ = _expectations(network, train, labelled, "labelled")
     log_unlabelled, log_mean = _expectations(network, train, unlabelled, "unlabelled")
     log_test, log_test_mean = _expectations(network, test, np.arange(len(test)), "test")
-    labels, hidden, test_labels = (
-        torch.from_numpy(source.labels[index])
-        for source, index in ((train, labelled), (train, unlabelled), (test, np.arange(len(test))))
-    )
+    labels, hidden, test_labels = map(torch.from_numpy, (train.labels[labelled], train.labels[unlabelled], test.labels))
     kl = sum(part.sum().item() for part in network.head.kl())
     theorem, printed, elbo, divergence = bound_terms(
         log_labelled, labels, log_unlabelled, hidden, log_mean.argmax(-1), kl, delta, variance
@@ -106,12 +99,12 @@ def _at(values: Tensor, classes: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _expectations(network: Network, source: Source, index: NDArray[np.int64], name: str) -> tuple[Tensor, Tensor]:
-    """E_q[log p] and log E_q[p] [n, K] of the part of the data that has this name."""
+    """E_q[log p] and log E_q[p], both [n, K]; `name` fixes the draws."""
     assert isinstance(network.head, BayesianHead)
     network.eval()
-    found = []
+    batches = []
     for number, part in enumerate(np.array_split(index, max(1, len(index) // 256))):
         features = network.features(torch.from_numpy(source.samples(part)).to(network.scale.device))
-        found.append(network.head.log_expectations(features, generator(0, f"bound, {name}", number)))
-    inside, outside = (torch.cat(rows).cpu() for rows in zip(*found, strict=True))
+        batches.append(network.head.log_expectations(features, generator(0, f"bound, {name}", number)))
+    inside, outside = (torch.cat(rows).cpu() for rows in zip(*batches, strict=True))
     return inside, outside

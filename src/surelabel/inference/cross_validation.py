@@ -1,4 +1,4 @@
-"""How accurate a run on few labels may be, estimated from these labels alone."""
+"""Estimate the accuracy of a run from its few labels alone, by cross-validation."""
 
 import warnings
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from torch import Tensor
 from torch.nn import functional
 
 from surelabel.config.run import RunConfig
@@ -24,18 +25,15 @@ from surelabel.training.evaluate import labelled_indices
 from surelabel.utils import devices
 
 FOLDS = 5
-Z95 = 1.96  # of 95 %
-INVERSE_L2 = 50.0  # of the mean loss, for logistic regression: it has more weights than there are labels
+Z95 = 1.96  # normal quantile for 95 %
+INVERSE_L2 = 50.0  # for the mean loss; strong, as there are more weights than labels
 MOST_LABELS = 2000
-MOST_OOD, STRANGER_THAN = 0.25, 0.95
+MOST_OOD, OOD_QUANTILE = 0.25, 0.05
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """So many of the labels, each predicted by what was trained without it, were right; `ece` where it is known.
-
-    `folds` is how many trainings there were.
-    """
+    """Cross-validation result: `right` of `labels` were predicted correctly, each without its fold."""
 
     right: int
     labels: int
@@ -48,9 +46,10 @@ class Estimate:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson's 95 % interval, as of fewer labels: trainings that share most of their labels err together.
+        """95 % Wilson interval with a reduced sample size, because folds share training labels.
 
-        With k folds the variance is that of independent samples times 1 + k/(k − 1) (Nadeau and Bengio, 2003).
+        With k folds the variance is 1 + k/(k − 1) times that of independent samples (Nadeau and
+        Bengio, 2003).
         """
         count = self.labels / (1 + self.folds / (self.folds - 1))
         fraction, spread = self.accuracy, Z95**2 / count
@@ -60,15 +59,15 @@ class Estimate:
 
 
 def linear_probe(source: Source, labelled: NDArray[np.int64], seed: int) -> Estimate:
-    """Cross-validate logistic regression on frozen features: seconds, and independent of the run's training."""
-    labels, labelled = source.labels, _some(labelled)
+    """Cross-validate logistic regression on frozen features: takes seconds and needs no trained run."""
+    labels, labelled = source.labels, _at_most(labelled)
     folds = min(FOLDS, len(labelled))
     fold = np.empty(len(labelled), dtype=np.int64)
     for part in range(folds):
         held = choose_held_out(labels, labelled, Fold(part + 1, folds), seed, source.classes)
         fold[np.searchsorted(labelled, held)] = part
     with devices.one_thread(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a class with one label is missing from one fold's training
+        warnings.simplefilter("ignore")  # a class with one label is missing from one training split
         probs = cross_val_predict(
             linear_model(len(labelled)),
             source.samples(labelled),
@@ -77,20 +76,16 @@ def linear_probe(source: Source, labelled: NDArray[np.int64], seed: int) -> Esti
             method="predict_proba",
         )
     _, true = np.unique(labels[labelled], return_inverse=True)
-    found = metrics.evaluation(torch.from_numpy(probs), torch.from_numpy(true))
-    return Estimate(round(found["accuracy"] * len(labelled)), len(labelled), found["ece"], folds)
+    return _estimate(torch.from_numpy(probs), torch.from_numpy(true), folds)
 
 
 def linear_model(labels: int) -> Pipeline:
-    """Standardised features and logistic regression, for so many labels."""
+    """Standardisation and logistic regression, regularised for this number of labels."""
     return make_pipeline(StandardScaler(), LogisticRegression(C=INVERSE_L2 / labels, max_iter=1000))
 
 
 def retrain(run: TrainedRun, folds: int, train: Callable[[RunConfig], TrainedRun]) -> Estimate:
-    """Cross-validation of the run itself: trained `folds` times, each time without a part of the labels.
-
-    By one process, also where the run was made by several.
-    """
+    """Cross-validate the run itself: train it `folds` times, each in one process and without one fold."""
     config = replace(run.config, devices=1, nodes=1)
     folds = min(folds, len(run.labelled))
     probs, labels = [], []
@@ -99,36 +94,40 @@ def retrain(run: TrainedRun, folds: int, train: Callable[[RunConfig], TrainedRun
         fold = train(replace(config, holdout=f"{part}/{folds}", out=out))
         probs.append(fold.test_prediction.probs)
         labels.append(torch.from_numpy(fold.test.labels[labelled_indices(fold.test)]))
-    found = metrics.evaluation(torch.cat(probs), torch.cat(labels))
-    count = len(torch.cat(labels))
-    return Estimate(round(found["accuracy"] * count), count, found["ece"], folds)
+    return _estimate(torch.cat(probs), torch.cat(labels), folds)
 
 
-def _some(labelled: NDArray[np.int64]) -> NDArray[np.int64]:
-    """All labels, or as many, evenly spread, as can be compared with each other in seconds."""
+def _estimate(probs: Tensor, labels: Tensor, folds: int) -> Estimate:
+    found = metrics.evaluation(probs, labels)
+    return Estimate(round(found["accuracy"] * len(labels)), len(labels), found["ece"], folds)
+
+
+def _at_most(labelled: NDArray[np.int64]) -> NDArray[np.int64]:
+    """At most MOST_LABELS labelled samples, evenly spaced, to take only seconds."""
     return labelled[:: -(-len(labelled) // MOST_LABELS)]
 
 
 def ood_fraction(source: Source, labelled: NDArray[np.int64]) -> float:
-    """The share of the pool that is less like its nearest labelled sample than labelled ones are like each other.
+    """The fraction of the pool that looks out of distribution with respect to the labelled samples.
 
-    Likeness is the cosine of centred features. A labelled sample counts as unlike if it is less like the others of its
-    class than 95 of 100 are; of a pool like the labels, about 5 in 100 would be.
+    Similarity is the cosine of centred features. A pool sample counts as out of distribution if its
+    nearest labelled sample is less similar than 95 % of labelled samples are to their nearest of the
+    same class. A pool distributed like the labelled samples has about 5 %.
     """
     pool = torch.from_numpy(np.setdiff1d(np.arange(len(source)), labelled))
-    labelled = _some(labelled)
+    labelled = _at_most(labelled)
     if not len(pool):
         return 0.0
     rows = torch.from_numpy(np.array(source.features))
     unit = functional.normalize(rows - rows.mean(0), dim=1)
     labels = torch.from_numpy(source.labels[labelled])
-    own = unit[labelled]
-    among = own @ own.T
+    known = unit[labelled]
+    among = known @ known.T
     among[(labels[:, None] != labels) | torch.eye(len(labels), dtype=torch.bool)] = -1
     nearest = among.max(1).values
     nearest = nearest[nearest > -1]
     if len(nearest) < 10:
-        return 0.0  # too few to tell what is usual
-    usual = nearest.quantile(1 - STRANGER_THAN)
-    likeness = torch.cat([(part @ own.T).max(1).values for part in torch.split(unit[pool], 4096)])
-    return float((likeness < usual).double().mean())
+        return 0.0  # too few for a quantile
+    threshold = nearest.quantile(OOD_QUANTILE)
+    similarity = torch.cat([(part @ known.T).max(1).values for part in torch.split(unit[pool], 4096)])
+    return float((similarity < threshold).double().mean())

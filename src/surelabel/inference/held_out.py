@@ -1,4 +1,4 @@
-"""Held-out labels for a run: that they were not trained on, what they say, and calibration by them."""
+"""Evaluate or calibrate a run on held-out labels, after a check for leakage."""
 
 import re
 from hashlib import blake2b
@@ -9,25 +9,24 @@ import torch
 from numpy.typing import NDArray
 
 from surelabel.data.open_like import open_labelled_like
-from surelabel.data.source import DataSet, FilesSkipped, Images, Source, Subset
+from surelabel.data.source import FilesSkipped, Images, Source, Subset
 from surelabel.inference.trained_run import TrainedRun
-from surelabel.models.network import Network
 from surelabel.training.evaluate import final_metrics, labelled_indices, predict, predict_test
 from surelabel.utils.errors import UserError
 from surelabel.utils.rng import generator
 
 if TYPE_CHECKING:
-    from surelabel.inference.calibration import Calibration, CalibrationMetrics, CalibrationReport
+    from surelabel.inference.calibration import Calibration, CalibrationReport
 
 
 def evaluate_on(run: TrainedRun, labelled: str, data_dir: str | None = None) -> tuple[dict[str, Any], FilesSkipped]:
-    """The metrics of a run on labelled data that it was not trained on, and the files that could not be read.
+    """Metrics of a run on held-out labelled data, and the files that could not be read.
 
     `data_dir` holds the files of a data set by name.
     """
     source, classes = labelled_source(run, labelled, data_dir)
     index = np.flatnonzero(classes >= 0)
-    _check_leakage(source, index, _trained_on(run.data.train, run.labelled), labelled)
+    _check_leakage(source, index, _trained_on(run), labelled)
     test = Subset(source, index)
     test.labels, test.classes = classes[index], run.task.classes
     prediction = predict_test(run.network, test, run.config)
@@ -37,77 +36,78 @@ def evaluate_on(run: TrainedRun, labelled: str, data_dir: str | None = None) -> 
 def calibrate(
     run: TrainedRun, held_out: str, coverage: float, data_dir: str | None = None, pictures: str | None = None
 ) -> tuple["Calibration", "CalibrationReport"]:
-    """Calibrate a run by held-out labels: data with labels, or "test:N" for N samples of the run's own test set.
+    """Calibrate a run on held-out labels: labelled data, or "test:N" for N samples of the run's test set.
 
     `data_dir` holds the files of a data set by name. With "test:N" the rest of the test set is evaluated as well. A
     table of files and classes may name files in the folder `pictures`, or in the one that the run was trained on.
     """
-    from surelabel.inference import calibration  # which needs packages that evaluating does without
+    from surelabel.inference import calibration  # needs packages that evaluation does not
 
     calibration.check_meaningful(coverage)
-    learnt = _trained_on(run.data.train, run.labelled)
-    asked = re.fullmatch(r"test:(\d+)", held_out)
-    if asked:
-        source, classes, index, rest = _part_of_test(run.data, learnt, int(asked[1]), run.config.data)
+    trained_on = _trained_on(run)
+    rest = np.zeros(0, dtype=np.int64)
+    if asked := re.fullmatch(r"test:(\d+)", held_out):
+        source, index, rest = _split_test(run, trained_on, int(asked[1]))
+        classes = source.labels
     else:
         source, classes = labelled_source(run, held_out, data_dir, pictures)
-        index, rest = np.flatnonzero(classes >= 0), np.zeros(0, dtype=np.int64)
-        _check_leakage(source, index, learnt, held_out)
+        index = np.flatnonzero(classes >= 0)
+        _check_leakage(source, index, trained_on, held_out)
     calibration.check_enough(len(index), coverage)
-    batch = run.config.evaluation.batch
+    batch, names = run.config.evaluation.batch, run.task.classes
     probs, labels = predict(run.network, source, index, batch).probs, torch.from_numpy(classes[index])
     fitted = calibration.fit_calibration(probs, labels, coverage)
-    report = calibration.CalibrationReport(
-        labels=len(index),
-        coverage=coverage,
-        temperature=fitted.temperature,
-        held_out=calibration.cross_fitted(probs, labels, coverage, run.task.classes),
-        rest=_metrics(fitted, run.network, source, rest, batch) if len(rest) else None,
-        skipped=source.skipped,
+    held_out_metrics, rest_metrics = calibration.cross_fitted(probs, labels, coverage, names), None
+    if len(rest):
+        probs, labels = predict(run.network, source, rest, batch).probs, torch.from_numpy(classes[rest])
+        rest_metrics = calibration.metrics_of(probs, fitted.probs(probs), fitted.sets(probs), labels, names)
+    return fitted, calibration.CalibrationReport(
+        len(index), coverage, fitted.temperature, held_out_metrics, rest_metrics, source.skipped
     )
-    return fitted, report
 
 
 def labelled_source(
     run: TrainedRun, held_out: str, data_dir: str | None = None, pictures: str | None = None
 ) -> tuple[Source, NDArray[np.int64]]:
-    """Data with labels, in the network's form, and the number that each label has in the run."""
+    """Labelled data in the form that the network takes, and each sample's class as a number of the run."""
     source, classes = open_labelled_like(held_out, run.form, data_dir, pictures)
     source = run.as_trained_on(source)
     run.check_form(source, held_out)
     return source, classes
 
 
-def _part_of_test(
-    data: DataSet, learnt: set[bytes], samples: int, name: str
-) -> tuple[Source, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """The test set, its classes, a fixed draw of so many samples, and the rest; without those that were learnt from."""
-    if data.test is None:
-        raise UserError(f"{name} has no test set to take {samples} samples of: give held-out data instead of test:N")
-    index = labelled_indices(data.test)
-    index = index[[content not in learnt for content in _hashes(data.test, index)]]
+def _split_test(
+    run: TrainedRun, trained_on: set[bytes], samples: int
+) -> tuple[Source, NDArray[np.int64], NDArray[np.int64]]:
+    """The test set, a fixed draw of this many samples, and the rest; both without leakage."""
+    test = run.data.test
+    if test is None:
+        raise UserError(f"{run.config.data} has no test set for test:{samples}: give held-out data instead")
+    index = labelled_indices(test)
+    index = index[[content not in trained_on for content in _hashes(test, index)]]
     if samples > len(index):
         raise UserError(f"test:{samples} asks for more than the {len(index)} test samples that there are")
     order = generator(0, "held-out part").permutation(index)
-    return data.test, data.test.labels, np.sort(order[:samples]), np.sort(order[samples:])
+    return test, np.sort(order[:samples]), np.sort(order[samples:])
 
 
-def _check_leakage(source: Source, index: NDArray[np.int64], learnt: set[bytes], name: str) -> None:
-    """Raise where a held-out sample is, pixel for pixel, one whose label the run was trained on."""
-    same = [place for place, content in zip(index, _hashes(source, index), strict=True) if content in learnt]
+def _check_leakage(source: Source, index: NDArray[np.int64], trained_on: set[bytes], name: str) -> None:
+    """Raise if a held-out sample equals, pixel for pixel, a labelled training sample."""
+    same = [place for place, content in zip(index, _hashes(source, index), strict=True) if content in trained_on]
     if same:
         (first,) = source.names(np.array(same[:1]))
         raise UserError(
-            f"{name}: {len(same)} of {len(index)} held-out samples (the first is {first}) are among the labelled "
-            "ones that the run was trained on, and say nothing about new ones: take them away"
+            f"{name}: {len(same)} of {len(index)} held-out samples (the first is {first}) are labelled training "
+            "samples of the run: remove them"
         )
 
 
-def _trained_on(source: Source, labelled: NDArray[np.int64]) -> set[bytes]:
-    """What was learnt with its label. Of a table in which rows repeat none: that a new one is equal proves nothing."""
+def _trained_on(run: TrainedRun) -> set[bytes]:
+    """Hashes of the labelled training samples; none for a table with equal rows, where equality proves nothing."""
+    source = run.data.train
     if source.kind == "table" and len(set(_hashes(source, np.arange(len(source))))) < len(source):
         return set()
-    return set(_hashes(source, labelled))
+    return set(_hashes(source, run.labelled))
 
 
 def _hashes(source: Source, index: NDArray[np.int64], batch: int = 1000) -> list[bytes]:
@@ -120,16 +120,6 @@ def _hashes(source: Source, index: NDArray[np.int64], batch: int = 1000) -> list
 
 
 def _one_channel(image: Images) -> Images:
-    """A grey picture in one channel: a run may have read it so that later is read in three, for its frozen encoder."""
+    """A grey image in one channel: an encoder makes the run read three channels of the same file."""
     grey = image.ndim == 3 and len(image) == 3 and (image == image[:1]).all()
     return image[:1] if grey else image
-
-
-def _metrics(
-    fitted: "Calibration", network: Network, source: Source, index: NDArray[np.int64], batch: int
-) -> "CalibrationMetrics":
-    from surelabel.inference import calibration
-
-    probs = predict(network, source, index, batch).probs
-    labels = torch.from_numpy(source.labels[index])
-    return calibration.metrics_of(probs, fitted.probs(probs), fitted.sets(probs), labels, source.classes)

@@ -1,4 +1,4 @@
-"""Pictures that are nearly the same: a test picture that was also learnt from proves nothing."""
+"""Find near-duplicate images, as leakage makes a test accuracy too high."""
 
 from collections.abc import Iterable
 
@@ -10,26 +10,26 @@ from torch.nn import functional
 from surelabel.data.source import Images
 
 SIDE = 16
-ALIKE = 0.995  # correlation of 16 × 16 pictures; scaling, dimming and JPEG at quality 75 keep it above this
+ALIKE = 0.995  # correlation of 16 × 16 images; scaling, dimming and JPEG at quality 75 keep it above this
 FLAT = 1e-3
 
 
 def near_duplicates(first: Iterable[Images], second: Iterable[Images]) -> NDArray[np.int64]:
-    """Pairs [n, 2]: each picture of `second` [M, C, H, W] that is like one of `first` [N, C, H, W], and the likest.
+    """Pairs of indices [n, 2]: the most similar image of `first`, and its near-duplicate in `second`.
 
-    Both come in batches: all pictures need not fit in memory.
+    Both are iterables of batches [B, C, H, W], which need not fit in memory together.
     """
-    a, b = _outlines(first), _outlines(second)
+    a, b = _unit_vectors(first), _unit_vectors(second)
     if not len(a):
         return np.zeros((0, 2), dtype=np.int64)
     nearest = [(part @ a.T).max(1) for part in torch.split(b, 1024)]
-    likeness, which = (torch.cat(parts) for parts in zip(*nearest, strict=True))
-    found = torch.nonzero(likeness > ALIKE)[:, 0]
+    similarity, which = (torch.cat(parts) for parts in zip(*nearest, strict=True))
+    found = torch.nonzero(similarity > ALIKE)[:, 0]
     return torch.stack([which[found], found], 1).numpy()
 
 
-def _outlines(batches: Iterable[Images]) -> torch.Tensor:
-    """Pictures [N, C, H, W] as unit vectors [N, D] whose products are correlations; flat pictures as zeros."""
+def _unit_vectors(batches: Iterable[Images]) -> torch.Tensor:
+    """Images as unit vectors [N, D] whose dot products are correlations; images of one colour as zeros."""
     parts = []
     for images in batches:
         grey = torch.from_numpy(images).float().mean(1, keepdim=True)

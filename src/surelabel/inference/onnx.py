@@ -1,4 +1,4 @@
-"""A run's network as one ONNX file, which needs neither torch nor surelabel to be used."""
+"""Export a run's network to one ONNX file, which needs neither torch nor surelabel."""
 
 import json
 import logging
@@ -20,8 +20,7 @@ from torch import Tensor, nn
 import surelabel
 from surelabel import equations
 from surelabel.data.batch import Task
-from surelabel.data.source import Images
-from surelabel.inference.onnx_table import OfColumns
+from surelabel.inference.onnx_table import TableNetwork
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.models.backbones.pretrained import OFFSET, SCALE, EfficientNetLite0
 from surelabel.models.heads import BayesianHead
@@ -35,40 +34,41 @@ from surelabel.utils.rng import generator
 CHECKED = 100  # real samples on which the file must agree with torch
 TOLERANCE = 1e-5
 TOLERANCE_WITH_ENCODER = 1e-4  # fifty layers deeper, in float32
-Samples = dict[str, NDArray[Any]]  # what is given for each input
+Samples = dict[str, NDArray[Any]]  # by input name
 COLUMNS = (
-    "numbers: NaN where one is missing. categories: the place of the value in levels, from 0; for any other value, or "
-    "none, the number of levels. A whole number that is a category is written without a point. Scaling is inside"
+    "numbers: NaN if missing. categories: the index of the value in levels, from 0; the number of levels for any "
+    "other value and if missing. An integer category is written without a decimal point. The model scales the columns"
 )
 RESIZE = (
-    "turned upright by EXIF; 8-bit RGB for three channels, grey for one; scaled by bicubic interpolation until it "
-    "covers height × width, what juts out cut off evenly (Pillow's ImageOps.fit)"
+    "rotated as EXIF says; 8-bit RGB for three channels, grey for one; bicubic interpolation and a centre crop to "
+    "height × width (Pillow's ImageOps.fit)"
 )
 
 
 def export_onnx(run: TrainedRun, out: Path) -> float:
     """Write the evaluated network of a run to `out`; returns its largest difference from torch on real samples.
 
-    The file takes `images` [batch, C, H, W] as the run's data store them, of any number, or the values of a table's
-    columns, and gives `probabilities` [batch, K] and, of a Bayesian head, `deviation` [batch, K]. Nothing is written
-    unless the two agree to `TOLERANCE`.
+    The inputs are `images` [batch, C, H, W] as stored in the run's data, or the columns of a table; the outputs are
+    `probabilities` [batch, K] and, for a Bayesian head, their std as `deviation` [batch, K]. Nothing is written unless
+    ONNX and torch agree to `TOLERANCE`.
     """
     with optional_import("export", "an ONNX file"):
         import onnxruntime
         import onnxscript  # noqa: F401 - torch.onnx needs it, and would say so only after tracing
-    data, task = run.config.data, run.task
+    task, data = run.task, run.data
     encoder = None if run.config.encoder == "none" else EfficientNetLite0()
     network = Exported(deepcopy(run.network).cpu().float(), encoder).eval()
-    images = _real_images(run)
+    source = data.train if data.test is None else data.test
+    images = source.pictures(fixed_sample(source, CHECKED))
     module: nn.Module = network
     samples: Samples = {"images": images}
-    described = _preprocessing(replace(task, shape=images.shape[1:], dtype=str(images.dtype)), network)
+    preprocessing = _preprocessing(replace(task, shape=images.shape[1:], dtype=str(images.dtype)), network)
     if (encoding := run.form.encoding) is not None:
-        module = OfColumns(network, encoding)
-        samples, described = module.inputs_of(images), {"columns": module.described(), "rule": COLUMNS}
-    # Two, though there be one: the tracer takes a batch of one for a constant.
+        module = TableNetwork(network, encoding)
+        samples, preprocessing = module.decode(images), {"columns": module.describe(), "rule": COLUMNS}
+    # The tracer would take a batch of one for a constant.
     model = _traced(module, {name: values[[0, 0]] for name, values in samples.items()}, network.outputs)
-    _describe(model, task, network, described)
+    _describe(model, task, network, preprocessing)
     content = model.SerializeToString()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     difference = _difference(module, session, samples)
@@ -76,7 +76,7 @@ def export_onnx(run: TrainedRun, out: Path) -> float:
     if not difference <= tolerance:
         raise UserError(
             f"the ONNX file would differ from torch by {difference:.3g}, more than {tolerance:g}, on samples of "
-            f"{data}: not written. Try other versions of torch, onnxscript and onnxruntime"
+            f"{run.config.data}: not written. Try other versions of torch, onnxscript and onnxruntime"
         )
     with atomic_write(out, "wb") as file:
         file.write(content)
@@ -84,12 +84,11 @@ def export_onnx(run: TrainedRun, out: Path) -> float:
 
 
 class Exported(nn.Module):
-    """What the file computes: images [N, C, H, W] -> probabilities [N, K], and of a Bayesian head deviations [N, K].
+    """What the file computes: images [N, C, H, W] -> probabilities [N, K] and, for a Bayesian head, their std [N, K].
 
-    `surelabel predict` gives each sample of a Bayesian head M draws of its own, by its place among the samples. A file
-    that is asked for one image or a hundred must not depend on places, so here all share those of the first place: each
-    image gets what `predict` would give it as the only one. Drawing logits from their closed-form Gaussian, a sample's
-    prediction has the same distribution over draws either way.
+    With a Bayesian head, `TrainedRun.predict` uses other draws for each position in the batch. Here all positions share
+    the draws of the first, so that the result does not depend on the batch: each image gets what `predict` gives it
+    alone. The distribution of a prediction over draws is the same either way.
     """
 
     noise: Tensor
@@ -121,8 +120,8 @@ class Exported(nn.Module):
             mean, spread = head.moments(features)
             logits = mean[:, None] + spread[:, None] * self.noise
             sampled = logits.softmax(dim=-1)
-            deviation, probs = torch.std_mean(sampled, dim=1, correction=0)
-            return probs, deviation
+            std, probs = torch.std_mean(sampled, dim=1, correction=0)
+            return probs, std
         if isinstance(head, PawsHead):
             return (
                 equations.soft_nearest_neighbours(head(features)[:, -1], self.support, self.votes, head.temperature),
@@ -130,19 +129,12 @@ class Exported(nn.Module):
         return (head(features).softmax(dim=-1),)
 
 
-def _real_images(run: TrainedRun) -> Images:
-    """Some of the run's test images, or of its pool where it has no test set."""
-    data = run.data
-    source = data.train if data.test is None else data.test
-    return source.pictures(fixed_sample(source, CHECKED))
-
-
 def _traced(module: nn.Module, samples: Samples, outputs: list[str]) -> Any:
-    """The ONNX model of a module, whose first axis is left open."""
+    """The ONNX model of a module, for any batch size."""
     given = tuple(map(torch.from_numpy, samples.values()))
     axes: Any = tuple({0: torch.export.Dim("batch")} for _ in given)
-    if isinstance(module, OfColumns):
-        axes = (axes,)  # its arguments have one name together
+    if isinstance(module, TableNetwork):
+        axes = (axes,)  # its forward has one parameter, *inputs
     with _quiet(), torch.no_grad():
         program = torch.onnx.export(
             module, given, dynamo=True, dynamic_shapes=axes, input_names=[*samples], output_names=outputs,
@@ -153,37 +145,37 @@ def _traced(module: nn.Module, samples: Samples, outputs: list[str]) -> Any:
 
 
 def _preprocessing(task: Task, module: Exported) -> dict[str, Any]:
-    """What images the file takes."""
+    """How to prepare images for the file."""
     return {
         "shape": task.shape, "dtype": task.dtype,
         "offset": task.offset if module.encoder is None else OFFSET,
         "scale": task.scale if module.encoder is None else SCALE,
-        "normalisation": "(image - offset) / scale in each channel, inside the model: give images as they are stored",
+        "normalisation": "the model computes (image - offset) / scale per channel: give images as they are stored",
         "resize": RESIZE if task.dtype == "uint8" else None,
     }  # fmt: skip
 
 
 def _describe(model: Any, task: Task, module: Exported, preprocessing: dict[str, Any]) -> None:
-    """Class names, preprocessing and the meaning of the outputs as JSON in the model's metadata."""
+    """Store class names, preprocessing and the meaning of the outputs as JSON in the model's metadata."""
     from onnx import helper
 
-    # The tracer's notes name source files and folders of this machine.
+    # Added by the tracer, with source files and folders of this machine.
     for part in (*model.graph.node, *model.graph.value_info, *model.graph.input, *model.graph.output):
         del part.metadata_props[:]
     head = module.network.head
     deviation = None
     if isinstance(head, BayesianHead):
-        deviation = f"of each class's probability over {head.settings.samples} fixed draws of the last layer's outputs"
-    described = {
+        deviation = f"std of each probability over {head.settings.samples} fixed draws of the last layer's outputs"
+    metadata = {
         "classes": task.classes, "preprocessing": preprocessing, "deviation": deviation,
         "surelabel": surelabel.__version__,
     }  # fmt: skip
-    helper.set_model_props(model, {key: json.dumps(value, ensure_ascii=False) for key, value in described.items()})
+    helper.set_model_props(model, {key: json.dumps(value, ensure_ascii=False) for key, value in metadata.items()})
 
 
 @torch.no_grad()
 def _difference(module: nn.Module, session: Any, samples: Samples) -> float:
-    """The largest difference between torch and ONNX, over one sample by itself and all together."""
+    """The largest difference between torch and ONNX, with batches of one sample and of all."""
     largest = 0.0
     for count in (1, CHECKED):
         batch = {name: values[:count] for name, values in samples.items()}
@@ -195,7 +187,7 @@ def _difference(module: nn.Module, session: Any, samples: Samples) -> float:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Within this block torch's exporter keeps its progress, warnings and logs to itself."""
+    """Silence the progress, warnings and logs of torch's exporter."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):

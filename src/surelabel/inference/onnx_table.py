@@ -1,4 +1,4 @@
-"""The encoding of a table's columns as a module, so that an exported network takes the values themselves."""
+"""The encoding of a table's columns as a module, so that an exported network takes raw values."""
 
 from typing import Any
 
@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 from surelabel.data.tables.encoding import Encoding, Numeric
 
-NUMBERS = "numbers"  # [N, n] float64, NaN where one is missing
-CATEGORIES = "categories"  # [N, c] int64: the place of a value among the column's levels, or their number for any other
+NUMBERS = "numbers"  # [N, n] float64, NaN if missing
+CATEGORIES = "categories"  # [N, c] int64: the index among the column's levels, or their number for any other value
 
 
-class OfColumns(nn.Module):
-    """A network of rows behind the encoding: numbers and categories, of which a table may lack either -> its outputs.
+class TableNetwork(nn.Module):
+    """A network on encoded rows, as a module that takes numbers, categories or both.
 
-    Standardised in double precision, as `Encoding` does it: a year in seconds has more digits than float32.
+    Standardises in float64, as `Encoding` does: a date in seconds has more digits than float32.
     """
 
     def __init__(self, network: nn.Module, encoding: Encoding) -> None:
@@ -29,8 +29,8 @@ class OfColumns(nn.Module):
         kinds = [isinstance(column, Numeric) for column in self.encoding.columns]
         return [NUMBERS] * any(kinds) + [CATEGORIES] * (not all(kinds))
 
-    def forward(self, *given: Tensor) -> Any:
-        left = {name: list(values.unbind(1)) for name, values in zip(self.inputs, given, strict=True)}
+    def forward(self, *inputs: Tensor) -> Any:
+        left = {name: list(values.unbind(1)) for name, values in zip(self.inputs, inputs, strict=True)}
         rows = []
         for column in self.encoding.columns:
             if isinstance(column, Numeric):
@@ -39,20 +39,20 @@ class OfColumns(nn.Module):
                 rows.append(F.one_hot(left[CATEGORIES].pop(0), column.width))
         return self.network(torch.cat([part.float() for part in rows], dim=1))
 
-    def inputs_of(self, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """What is to be given for these encoded rows [N, d]."""
-        found: dict[str, list[NDArray[Any]]] = {name: [] for name in self.inputs}
+    def decode(self, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """The inputs that are encoded as these rows [N, d]."""
+        inputs: dict[str, list[NDArray[Any]]] = {name: [] for name in self.inputs}
         for number, column in enumerate(self.encoding.columns):
-            own = rows[:, self.encoding.groups == number]
+            encoded = rows[:, self.encoding.groups == number]
             if isinstance(column, Numeric):
-                values = own[:, 0].astype(np.float64) * column.deviation + column.mean
-                found[NUMBERS].append(np.where(own[:, 1] > 0, np.nan, values) if column.tells_missing else values)
+                values = encoded[:, 0].astype(np.float64) * column.deviation + column.mean
+                inputs[NUMBERS].append(np.where(encoded[:, 1] > 0, np.nan, values) if column.tells_missing else values)
             else:
-                found[CATEGORIES].append(own.argmax(1))
-        return {name: np.stack(values, axis=1) for name, values in found.items()}
+                inputs[CATEGORIES].append(encoded.argmax(1))
+        return {name: np.stack(values, axis=1) for name, values in inputs.items()}
 
-    def described(self) -> list[dict[str, Any]]:
-        """The columns, in the order of the inputs that they belong to."""
+    def describe(self) -> list[dict[str, Any]]:
+        """Name, input and levels of each column, in order."""
         return [
             {"name": column.name, "input": NUMBERS}
             if isinstance(column, Numeric)
@@ -62,9 +62,9 @@ class OfColumns(nn.Module):
 
 
 def _standardised(column: Numeric, values: Tensor) -> list[Tensor]:
-    """values [N] -> [N, 1], and, where the column tells of missing values, another [N, 1]."""
+    """values [N] -> [N, 1] and, if the column marks missing values, another [N, 1]."""
     missing = values.isnan()
-    # As tensors: the tracer would keep plain numbers in single precision.
-    median, mean, deviation = (values.new_tensor(number) for number in (column.median, column.mean, column.deviation))
-    standard = (torch.where(missing, median, values) - mean) / deviation
+    # As tensors, because the tracer stores plain numbers as float32.
+    median, mean, std = (values.new_tensor(number) for number in (column.median, column.mean, column.deviation))
+    standard = (torch.where(missing, median, values) - mean) / std
     return [part[:, None] for part in (standard, missing)[: column.width]]

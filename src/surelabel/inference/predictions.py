@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a run predicts of N samples, in the order of their names."""
+    """The predictions of a run for N samples, in the order of their names."""
 
     names: Sequence[str | int]
     class_names: tuple[str, ...]
     prediction: Prediction
-    notes: tuple[str, ...] = ()  # what was noticed while the samples were read
+    notes: tuple[str, ...] = ()  # remarks about the data, such as columns that are not used
     skipped: FilesSkipped = ()  # files that could not be read
 
     def __len__(self) -> int:
@@ -34,9 +34,8 @@ class Predictions:
     @property
     def classes(self) -> NDArray[Any]:
         """The name of the most likely class [N]."""
-        names = np.array(self.class_names, dtype=object)
-        found: NDArray[Any] = names[self.prediction.probs.argmax(dim=-1).numpy()]
-        return found
+        names: NDArray[Any] = np.array(self.class_names, dtype=object)[self.prediction.probs.argmax(dim=-1).numpy()]
+        return names
 
     @property
     def probs(self) -> NDArray[Any]:
@@ -51,14 +50,14 @@ class Predictions:
 
     @property
     def std(self) -> NDArray[Any] | None:
-        """The std of each probability [N, K] over a Bayesian head's samples; None from any other head."""
+        """The std of each probability [N, K] over a Bayesian head's draws; None for any other head."""
         return None if self.prediction.std is None else self.prediction.std.numpy()
 
     def save(self, path: str | Path, calibration: "Calibration | None" = None) -> None:
         """Write one line per sample: its name, the most likely class, its probability, and the entropy.
 
-        A Bayesian head adds the std of that probability over its samples. `calibration` corrects probability and
-        entropy, and adds the set of classes, the most likely first, and its size.
+        A Bayesian head adds the std of that probability. `calibration` corrects probability and entropy, and adds the
+        prediction set, the most likely class first, and its size.
         """
         raw = self.prediction.probs
         number = raw.argmax(dim=-1, keepdim=True)
@@ -77,10 +76,7 @@ class Predictions:
 
 
 def _format_sets(sets: Tensor, probs: Tensor, classes: tuple[str, ...]) -> list[str]:
-    """'cat|dog': the classes of each set, the most likely first. sets [N, K], probs [N, K]."""
+    """Each set as text, such as "cat|dog", the most likely class first. sets [N, K], probs [N, K]."""
     order = probs.argsort(dim=-1, descending=True, stable=True)
-    members = sets.gather(-1, order)
-    return [
-        "|".join(classes[which] for which, there in zip(row, held, strict=True) if there)
-        for row, held in zip(order.tolist(), members.tolist(), strict=True)
-    ]
+    rows = zip(order.tolist(), sets.tolist(), strict=True)
+    return ["|".join(classes[k] for k in ranked if members[k]) for ranked, members in rows]

@@ -1,4 +1,4 @@
-"""Which unlabelled samples of a run's pool to label next: those that it is unsure of and that differ."""
+"""Suggest which samples of a run's pool to label next: uncertain and diverse ones."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +17,8 @@ from surelabel.utils.csv import write_csv
 from surelabel.utils.errors import UserError
 from surelabel.utils.rng import generator
 
-# Drawn from so many of the most uncertain samples for each one asked for, and from no fewer than LEAST: the features of
-# a large pool need not fit in memory.
-CANDIDATES, LEAST = 50, 10_000
+# Only the most uncertain samples are candidates, as the features of a large pool may not fit in memory.
+CANDIDATES, LEAST = 50, 10_000  # per suggestion, and at least
 
 
 class NothingUnlabelled(UserError):
@@ -28,11 +27,11 @@ class NothingUnlabelled(UserError):
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A sample to label: its place in the run's pool, its file or number in the data, and what the run predicts."""
+    """A sample to label, and what the run predicts for it."""
 
     rank: int  # from 1, in the order of the draws
-    index: int
-    sample: str | int
+    index: int  # in the run's pool
+    sample: str | int  # its file, or its number in the data
     predicted: str
     confidence: float
     entropy: float  # in nats
@@ -40,23 +39,23 @@ class Suggestion:
 
 
 def suggestions(run: TrainedRun, n: int) -> list[Suggestion]:
-    """The n samples of a run's pool to label next; fewer where it has no more that differ. The same each time."""
+    """The n samples of a run's pool to label next, always the same; fewer if no more samples differ."""
     if n < 1:
-        raise UserError(f"asked for {n} suggestions: ask for at least one")
+        raise UserError(f"the number of suggestions must be at least 1, not {n}")
     source, pool, prediction = run.data.train, run.unlabelled, run.pool_prediction
     uncertainty = entropy(prediction.probs)
-    # Stable, so that equally uncertain samples come in the order of the pool on any machine.
+    # Stable, so that ties are in the order of the pool on any machine.
     likely = uncertainty.argsort(descending=True, stable=True)[: max(CANDIDATES * n, LEAST)]
     features = backbone_features(run.network, source, pool[likely.numpy()], run.config.evaluation.batch)
     chosen = likely[uncertain_and_diverse(features, uncertainty[likely], n, generator(0, "suggest"))]
     confidence, number = prediction.probs[chosen].max(dim=-1)
     stds = None if prediction.std is None else prediction.std[chosen].gather(-1, number[:, None])[:, 0].tolist()
-    index = pool[chosen.numpy()].tolist()
-    samples = source.names(pool[chosen.numpy()])
+    index = pool[chosen.numpy()]
+    samples = source.names(index)
     return [
         Suggestion(
             rank=place + 1,
-            index=index[place],
+            index=int(index[place]),
             sample=samples[place],
             predicted=source.classes[number[place]],
             confidence=float(confidence[place]),
@@ -68,28 +67,18 @@ def suggestions(run: TrainedRun, n: int) -> list[Suggestion]:
 
 
 def suggest_to_csv(run: TrainedRun, n: int, out: Path) -> list[Suggestion]:
-    """Write one line per suggestion: its rank, its file or number, the predicted class, confidence, entropy and std.
-
-    The column `label` is left empty: filled in, the file can be given as labels to another run.
-    """
+    """Write one line per suggestion; with the empty column `label` filled in, another run can use the file."""
     found = suggestions(run, n)
     columns = ["rank", "sample", "label", "predicted", "confidence", "entropy"]
     if found and found[0].confidence_std is not None:
         columns.append("confidence_std")
-    rows = (
-        (one.rank, one.sample, "", one.predicted, one.confidence, one.entropy)
-        + (() if one.confidence_std is None else (one.confidence_std,))
-        for one in found
-    )
+    rows = ([getattr(one, name, "") for name in columns] for one in found)  # a suggestion has no label yet
     write_csv(out, columns, rows)
     return found
 
 
 def unlabelled(source: Source, labelled: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The samples that may be suggested: none that the run learnt from, and none whose class is known already.
-
-    Where every class is known, as in a published data set, the run was not shown those beyond its own labels.
-    """
+    """The samples without a known class; all but the labelled ones if every class is known, as in a benchmark."""
     unknown = source.labels == UNLABELLED
     candidates = unknown if unknown.any() else np.ones(len(source), dtype=np.bool_)
     candidates[labelled] = False
@@ -100,7 +89,7 @@ def unlabelled(source: Source, labelled: NDArray[np.int64]) -> NDArray[np.int64]
 
 @torch.no_grad()
 def backbone_features(network: Network, source: Source, index: NDArray[np.int64], batch: int) -> Tensor:
-    """The features [N, D] that the network's head sees of these images, on the CPU. The network is in eval mode."""
+    """The inputs of the head [N, D] for these samples, on the CPU. The network must be in eval mode."""
     device = network.scale.device
     parts = [
         network.features(torch.from_numpy(source.samples(index[start : start + batch])).to(device)).cpu()
@@ -110,15 +99,15 @@ def backbone_features(network: Network, source: Source, index: NDArray[np.int64]
 
 
 def uncertain_and_diverse(features: Tensor, uncertainty: Tensor, n: int, draws: np.random.Generator) -> Tensor:
-    """Places of n of N samples, drawn one after the other. features [N, D], uncertainty [N] -> [n], or fewer.
+    """Draw n of N samples, one after the other. features [N, D], uncertainty [N] -> indices [n], or fewer.
 
-    The chance of a sample is its uncertainty × its squared distance to the nearest one drawn before, between features
-    of length 1. So k-means++ draws its centres, and BADGE (Ash et al., 2020, "Deep batch active learning by diverse,
-    uncertain gradient lower bounds") its batch. A copy of a sample drawn, at distance 0, is never drawn. Taking the
-    largest instead of drawing would prefer the oddest samples.
+    The probability of a sample is proportional to its uncertainty × the squared distance of its normalised features to
+    the nearest sample drawn before, as k-means++ draws centres and BADGE (Ash et al., 2020, "Deep batch active learning
+    by diverse, uncertain gradient lower bounds") a batch. A copy of a drawn sample is never drawn. Taking the maximum
+    instead of drawing would prefer outliers.
     """
     points = F.normalize(features.double(), dim=-1)
-    # A pool that the network is sure of, down to the last digit, is still to be drawn from.
+    # Above zero, so that a pool of certain predictions can be drawn from.
     weight = uncertainty.double().clamp_min(1e-12)
     nearest = torch.full_like(weight, torch.inf)
     chance, drawn = weight, list[int]()

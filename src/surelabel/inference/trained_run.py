@@ -1,4 +1,4 @@
-"""A trained run: its config, data and network, each read when first asked for and never twice."""
+"""A trained run: its config, data and network, each read on first use."""
 
 from functools import cached_property
 from pathlib import Path
@@ -44,30 +44,30 @@ def fit(
     watch: Watch | None = None,
     save: bool = True,
 ) -> "TrainedRun":
-    """Train a run, and keep what was read and learnt for all that follows.
+    """Train a run and return it, with its data and network in memory.
 
     Args:
-        config: of the run, as from `recipe`
+        config: for example from `recipe`
         resume: continue the run in the config's folder
-        console: where progress is shown; `Console(quiet=True)` for nowhere
-        labels_of: the folder of another run on the same data, whose labelled samples are used
-        components: data, a backbone or views that are given in Python
+        console: shows the progress; `Console(quiet=True)` shows nothing
+        labels_of: the folder of another run on the same data, to use the same labelled samples
+        components: data, backbone or views defined in Python
         minutes: how long to train, instead of the config's steps
-        watch: called with each evaluation; what it raises ends the run
-        save: write the run to its folder; without, nothing is written
+        watch: called with each evaluation; an exception ends the run
+        save: write the run to its folder; if false, nothing is written
     """
     return TrainedRun.of(training.fit(config, resume, console, labels_of, components, minutes, watch, save))
 
 
 def load(folder: str | Path, components: Components = NO_COMPONENTS) -> "TrainedRun":
-    """The run in a folder. What was given in Python when it was trained has to be given again."""
+    """The run in a folder. Components used in training must be given again."""
     run = TrainedRun(RunFolder(folder), components)
-    _ = run.config  # a folder that holds no run is refused here
+    _ = run.config  # raises if the folder holds no run
     return run
 
 
 class TrainedRun:
-    """A run that was trained now, or loaded from its folder."""
+    """A run that was just trained, or loaded from its folder."""
 
     def __init__(self, folder: RunFolder | None, components: Components = NO_COMPONENTS) -> None:
         self.folder = folder
@@ -75,7 +75,7 @@ class TrainedRun:
 
     @classmethod
     def of(cls, trained: training.Trained) -> "TrainedRun":
-        """The run that holds what training left in memory."""
+        """The run with the results of training in memory."""
         run = cls(trained.folder, trained.components)
         run.config, run.task = trained.config, trained.task
         run.data, run.labelled = trained.data, trained.labelled
@@ -92,13 +92,13 @@ class TrainedRun:
 
     @property
     def name(self) -> str:
-        """What messages call the run."""
+        """The run in messages: its folder, also where it was not saved."""
         return str(self.config.folder if self.folder is None else self.folder.path)
 
     @property
     def _stored(self) -> RunFolder:
         if self.folder is None:
-            raise UserError("this run was not saved: write it to a folder by run.save(FOLDER)")
+            raise UserError("this run was not saved: call run.save(FOLDER) first")
         return self.folder
 
     @cached_property
@@ -112,12 +112,12 @@ class TrainedRun:
 
     @cached_property
     def labelled(self) -> NDArray[np.int64]:
-        """The training samples whose labels were used, as indices of `data.train`."""
+        """Indices of the labelled samples in `data.train`."""
         return self._stored.labelled()
 
     @cached_property
     def data(self) -> DataSet:
-        """The data that the run was trained on, or a `UserError` where they have changed since."""
+        """The data that the run was trained on; raises a `UserError` if they have changed since."""
         data, _ = build_data.load_data(self.config, self.components)
         self._stored.check_same_data(build_data.task_of(data), build_data.fingerprint(data))
         return data
@@ -133,13 +133,13 @@ class TrainedRun:
         return self._load_network(RAW)
 
     def _load_network(self, weights: str) -> Network:
-        # It may have been trained on a larger machine.
+        # The run may come from a larger machine.
         torch.set_num_threads(min(self.config.threads or 1, cores.available_cores()))
         network = build.build_network(self.config, self.task, self.components).to(devices.resolve_device("auto"))
         try:
             network.load_state_dict(self._stored.weights(weights))
         except RuntimeError as error:
-            raise UserError(f"{self.path}: the weights do not fit the config beside them: {error}") from error
+            raise UserError(f"{self.path}: the weights do not fit config.yaml: {error}") from error
         return network.eval()
 
     @cached_property
@@ -149,15 +149,15 @@ class TrainedRun:
 
     @property
     def test(self) -> Source:
-        """The labelled test samples, or a `UserError` where there are none."""
+        """The test set; raises a `UserError` if there is none."""
         if self.data.test is None:
-            raise UserError(f"{self.config.data} has no test set to evaluate on: give data with labels")
+            raise UserError(f"{self.config.data} has no test set to evaluate on: give labelled data")
         return self.data.test
 
     @cached_property
     def test_prediction(self) -> Prediction:
-        """The prediction of all labelled test samples, in order."""
-        test = self.test  # data that are missing are told of before weights are read
+        """The predictions for all labelled test samples, in order."""
+        test = self.test  # first, so that missing data raise before the weights are read
         return evaluate.predict_test(self.network, test, self.config)
 
     @cached_property
@@ -167,61 +167,54 @@ class TrainedRun:
 
     @cached_property
     def unlabelled(self) -> NDArray[np.int64]:
-        """The samples of the pool that the run learnt no label of, and whose class is not known from elsewhere.
-
-        Where every class is known, as in a published data set, those beyond the run's labels.
-        """
+        """The samples of the pool without a known class; if all are known, those that the run used without label."""
         from surelabel.inference.suggest import unlabelled
 
         return unlabelled(self.data.train, self.labelled)
 
     @cached_property
     def pool_prediction(self) -> Prediction:
-        """The prediction of the `unlabelled` samples."""
+        """The predictions for the `unlabelled` samples."""
         return self._predict(self.data.train, self.unlabelled)
 
-    def _predict(self, source: Source, index: NDArray[np.int64] | None = None) -> Prediction:
-        everyone = np.arange(len(source)) if index is None else index
-        return evaluate.predict(self.network, source, everyone, self.config.evaluation.batch)
+    def _predict(self, source: Source, index: NDArray[np.int64]) -> Prediction:
+        return evaluate.predict(self.network, source, index, self.config.evaluation.batch)
 
     def predict(self, X: Any, data_dir: str | None = None) -> Predictions:
         """Predict new samples: a path or the name of a data set, a `Source`, an array, or a data frame."""
         source = self.open(X, data_dir) if isinstance(X, str | Path) else source_like(X, self.form, self.task)
         self.check_form(source, str(X) if isinstance(X, str | Path) else "X")
-        everyone = np.arange(len(source))
-        prediction = self._predict(source)
-        return Predictions(source.names(everyone), self.task.classes, prediction, source.notes, source.skipped)
+        index = np.arange(len(source))
+        prediction = self._predict(source, index)
+        return Predictions(source.names(index), self.task.classes, prediction, source.notes, source.skipped)
 
     def predict_pool(self) -> Predictions:
-        """The predictions of the `unlabelled` samples of the run's own data."""
-        train = self.data.train
-        return Predictions(train.names(self.unlabelled), self.task.classes, self.pool_prediction)
+        """Predict the `unlabelled` samples of the pool."""
+        return Predictions(self.data.train.names(self.unlabelled), self.task.classes, self.pool_prediction)
 
     @property
     def form(self) -> Form:
-        """What new samples have to be like."""
-        config = self.config
-        own = None if config.data in NAMED else Path(config.data_dir or ".", config.data)
-        encoding = self._stored.table_encoding() if "data" not in vars(self) else self.data.train.encoding
-        return Form(self.name, self.task.classes, self._picture_shape, encoding, config.label_column, own)
-
-    @property
-    def _picture_shape(self) -> tuple[int, int, int] | None:
-        if self.config.encoder == "none":
-            return image_shape(self.task.shape) if len(self.task.shape) == 3 else None
-        assert self.config.image_size is not None  # which resolving a config with an encoder sees to
-        return 3, self.config.image_size, self.config.image_size
+        """The form that new samples must have."""
+        config, shape = self.config, None
+        if config.encoder != "none":
+            assert config.image_size is not None  # set when a config with an encoder is resolved
+            shape = 3, config.image_size, config.image_size
+        elif len(self.task.shape) == 3:
+            shape = image_shape(self.task.shape)
+        path = None if config.data in NAMED else Path(config.data_dir or ".", config.data)
+        encoding = self.data.train.encoding if "data" in vars(self) else self._stored.table_encoding()
+        return Form(self.name, self.task.classes, shape, encoding, config.label_column, path)
 
     def open(self, data: str | Path, data_dir: str | None = None) -> Source:
         """New samples in the form that the network takes."""
         return self.as_trained_on(open_like(str(data), self.form, data_dir))
 
     def as_trained_on(self, source: Source) -> Source:
-        """The samples themselves or, where the run has a frozen encoder, their features."""
+        """The samples or, if the run has a frozen encoder, their features."""
         return source if self.config.encoder == "none" else encoded(source)
 
     def check_form(self, source: Source, name: str) -> None:
-        """Raise where samples are not of the shape and type that the run's network takes."""
+        """Raise unless the samples have the shape and dtype that the network takes."""
         task, dtype = self.task, str(source.samples(np.arange(1)).dtype)
         if (source.shape, dtype) != (task.shape, task.dtype):
             raise UserError(
@@ -230,7 +223,7 @@ class TrainedRun:
             )
 
     def evaluate(self, data: str | None = None, data_dir: str | None = None) -> dict[str, Any]:
-        """The metrics on the run's test set or, given `data`, on other samples with labels."""
+        """The metrics on the run's test set or on other labelled data."""
         if data is None:
             return self.metrics
         from surelabel.inference.held_out import evaluate_on
@@ -240,13 +233,13 @@ class TrainedRun:
     def calibrate(
         self, held_out: str, coverage: float = 0.9, data_dir: str | None = None, pictures: str | None = None
     ) -> tuple["Calibration", "CalibrationReport"]:
-        """Fit a temperature and sets of classes to held-out labels: data with labels, or "test:N"."""
+        """Fit temperature and prediction sets to held-out labels: labelled data, or "test:N"."""
         from surelabel.inference.held_out import calibrate
 
         return calibrate(self, held_out, coverage, data_dir, pictures)
 
     def suggest(self, n: int = 20) -> list["Suggestion"]:
-        """The n samples of the pool to label next: uncertain ones that differ."""
+        """The n samples of the pool to label next, uncertain and diverse."""
         from surelabel.inference.suggest import suggestions
 
         return suggestions(self, n)
@@ -258,21 +251,20 @@ class TrainedRun:
         return export_onnx(self, Path(path))
 
     def report(self, path: str | Path) -> list[str]:
-        """Write a page about the run; what could not be shown comes back, one note each."""
+        """Write a report page; returns notes about what it cannot show."""
         from surelabel.report import write_report
         from surelabel.report.sections import sections
 
         return write_report([self], path, sections([self]))
 
     def save(self, folder: str | Path) -> None:
-        """Write the run to a new folder, from which `surelabel.load` reads it."""
-        target = RunFolder(folder)
-        config, fingerprint = self.config, build_data.fingerprint(self.data)
-        target.create(config, self.task, fingerprint, self.labelled, self.data.train.encoding)
+        """Write the run to a new folder, for `surelabel.load`."""
+        target, data = RunFolder(folder), self.data
+        target.create(self.config, self.task, build_data.fingerprint(data), self.labelled, data.train.encoding)
         target.save_weights(AVERAGED, self.network.state_dict())
         target.save_weights(RAW, self.raw_network.state_dict())
         target.write_history(self.history)
-        if self.data.test is not None:
+        if data.test is not None:
             target.write_result(self.metrics)
         self.folder = self.folder or target
 

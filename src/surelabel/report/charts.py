@@ -1,4 +1,4 @@
-"""The charts: how far confidence can be trusted, and what happened in training."""
+"""Reliability diagrams and training curves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from surelabel.report.svg import styled
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a chart: a name, and a value (None where there was none) for each step."""
+    """A line of a chart: a name, and a value (None if missing) for each step."""
 
     name: str
     steps: Sequence[float]
@@ -28,15 +28,15 @@ class Line:
 
 @styled
 def curves(lines: Sequence[Line], percent: bool) -> Figure:
-    """Values over training steps; line number n has `palette.line_style(n)`. A `share` is shown from 0 to 100 %."""
+    """Values over training steps, in the styles of `palette.line_style`; `percent` shows 0 to 1 as 0 to 100 %."""
     figure = Figure(figsize=(3.3, 2.2), layout="constrained")
     axes = figure.subplots()
     for number, line in enumerate(lines):
         colour, dashes = line_style(number)
         values = np.array([np.nan if value is None else value for value in line.values])
-        # A single evaluation is a point, which no line would show.
+        # A line would not show a single evaluation.
         marker = "o" if np.isfinite(values).sum() == 1 else None
-        # Not clipped: a line along an edge, such as an acceptance of zero, is seen whole.
+        # Clipping would cut a line along an edge, such as an acceptance of zero.
         axes.plot(
             line.steps, values, color=LIGHT[colour], linestyle=dashes, linewidth=1.7, marker=marker, markersize=4,
             clip_on=False,
@@ -54,7 +54,7 @@ def curves(lines: Sequence[Line], percent: bool) -> Figure:
 
 @styled
 def reliability(bins: Groups) -> Figure:
-    """Accuracy against confidence in each bin, and how many predictions it holds. bins: Groups of [M]."""
+    """Accuracy and number of predictions in each confidence bin. bins: Groups of [M]."""
     figure = Figure(figsize=(4.0, 4.2), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     draw_bars(upper, bins)
@@ -66,10 +66,10 @@ def draw_bars(axes: Axes, bins: Groups) -> None:
     size, confidence, correct = (sums.numpy() for sums in bins)
     held = size > 0
     centre, width = (np.arange(len(size)) + 0.5) / len(size), 0.94 / len(size)
-    accuracy, sure = correct[held] / size[held], confidence[held] / size[held]
+    accuracy, confidence = correct[held] / size[held], confidence[held] / size[held]
     axes.bar(centre[held], accuracy, width, color=LIGHT["s1"], label="accuracy")
     axes.bar(
-        centre[held], sure - accuracy, width, accuracy, facecolor="none", edgecolor=LIGHT["s2"],
+        centre[held], confidence - accuracy, width, accuracy, facecolor="none", edgecolor=LIGHT["s2"],
         linewidth=0.8, hatch="////", label="gap to its confidence",
     )  # fmt: skip
     axes.plot([0, 1], [0, 1], color=LIGHT["quiet"], linestyle="dashed", linewidth=1, label="perfect calibration")
@@ -94,7 +94,7 @@ def draw_counts(axes: Axes, bins: Groups) -> None:
 
 
 def compact(count: int) -> str:
-    """A count in at most five signs: 9,876, 98.8k or 1.2M."""
+    """A count in at most five characters: 9,876, 98.8k or 1.2M."""
     if count < 10_000:
         return f"{count:,}"
     if count < 999_950:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from surelabel.report import text as words
 from surelabel.report.run_view import Chart, RunView, chart, line_of
 
-# What is compared: its heading, whether more is better (None: neither), and how it is written.
+# For each column its heading, whether more is better (None: neither), and its format.
 COLUMNS: dict[str, tuple[str, bool | None, Callable[[float | None], str]]] = {
     "accuracy": ("accuracy", True, words.percent),
     "ece": ("ECE", False, words.plain),
@@ -27,7 +27,7 @@ CURVES = {
 
 @dataclass(frozen=True)
 class Cell:
-    """A figure of a run, as text, and whether no run on the same data has a better one."""
+    """A value of a run, and whether it is the best among the runs on the same data."""
 
     value: float | None
     text: str
@@ -35,10 +35,10 @@ class Cell:
 
 
 def comparison(runs: Sequence[RunView]) -> list[list[Cell]]:
-    """A row of cells for each run, in the order of `COLUMNS`."""
+    """One row of cells per run, in the order of `COLUMNS`."""
     values = [_values(run) for run in runs]
     return [
-        [_cell(key, row[key], [other[key] for other, its in zip(values, runs, strict=True) if same_data(run, its)])
+        [_cell(key, row[key], [its[key] for its, other in zip(values, runs, strict=True) if same_data(run, other)])
          for key in COLUMNS]
         for run, row in zip(runs, values, strict=True)
     ]  # fmt: skip
@@ -62,15 +62,15 @@ def _cell(key: str, value: float | None, rivals: list[float | None]) -> Cell:
 
 
 def same_data(one: RunView, other: RunView) -> bool:
-    """Whether two runs were made with the same training data, so that their figures can be compared."""
+    """Whether two runs have the same data, so that their metrics can be compared."""
     if one is other:
         return True
-    mine, its = one.recorded, other.recorded
-    return mine.data_hash is not None and (mine.data_hash, mine.config.data) == (its.data_hash, its.config.data)
+    a, b = one.recorded, other.recorded
+    return a.data_hash is not None and (a.data_hash, a.config.data) == (b.data_hash, b.config.data)
 
 
 def beside(runs: Sequence[RunView]) -> list[tuple[RunView, str]]:
-    """The reliability diagrams that there are, to stand side by side; the runs' own parts have them once more."""
+    """The reliability diagrams to show side by side; with other ids, as each run's article has its diagram too."""
     return [
         (run, run.reliability.replace(f"{run.anchor}-", f"all-{run.anchor}-"))
         for run in runs
@@ -79,10 +79,10 @@ def beside(runs: Sequence[RunView]) -> list[tuple[RunView, str]]:
 
 
 def overlaid(runs: Sequence[RunView]) -> list[Chart]:
-    """Each kind of curve with a line for each run. All runs are in the legend, so that a run keeps its line."""
+    """Each kind of curve with one line per run; also for runs without values, so that a run keeps its style."""
     charts = []
     for key, (title, percent) in CURVES.items():
         lines = [line_of(run.recorded, key, run.name) for run in runs]
         if any(line.drawable for line in lines):
-            charts += chart(title, lines, percent, f"all-{key}")
+            charts.append(chart(title, lines, percent, f"all-{key}"))
     return charts

@@ -1,4 +1,4 @@
-"""The page itself: runs into a template, and the template into one file."""
+"""Render runs into one HTML file."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -23,10 +23,10 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 @dataclass(frozen=True)
 class Section:
-    """A section of somebody else's making, at the end of a run's part, or, without a run, of the page.
+    """A custom section, at the end of a run's article or, without `run`, of the page.
 
-    `template` is the text of a Jinja template, whose `values` are escaped like all else. It can use the page's own
-    parts: {% from "parts.html" import samples %}.
+    `template` is the text of a Jinja template, whose `values` are escaped. It can import the page's macros:
+    {% from "parts.html" import samples %}.
     """
 
     title: str
@@ -36,56 +36,44 @@ class Section:
 
 
 def write_report(runs: Sequence[TrainedRun], out: str | Path, sections: Sequence[Section] = ()) -> list[str]:
-    """Write a page about these runs; what could not be shown comes back, one note each.
-
-    Args:
-        runs: saved runs, at least one
-        out: the HTML file
-        sections: sections to add
-    """
-    page, notes = render(runs, sections, Path(out))
-    with atomic_write(out) as file:
-        file.write(page)
-    return notes
-
-
-def render(shown: Sequence[TrainedRun], sections: Sequence[Section], out: Path) -> tuple[str, list[str]]:
-    """The page as text, and its notes."""
-    paths = [run.path for run in shown]
-    check_page(paths, out, sections)
+    """Write a page about saved runs, at least one, to an HTML file; returns notes about what it cannot show."""
+    paths = [run.path for run in runs]
+    check_page(paths, Path(out), sections)
     environment = _environment()
     names = distinct_names(paths)
-    recorded = [read_recorded(run.folder or RunFolder(run.path)) for run in shown]
-    made = [(section, environment.from_string(section.template).render(section.values)) for section in sections]
+    recorded = [read_recorded(run.folder or RunFolder(run.path)) for run in runs]
+    rendered = [(section, environment.from_string(section.template).render(section.values)) for section in sections]
     from surelabel.report.comparison import COLUMNS, beside, comparison, overlaid, same_data
     from surelabel.report.palette import COLOURS
     from surelabel.report.run_view import view
 
-    runs = [
+    views = [
         view(run, record, name, f"run-{number}")
-        for number, (run, record, name) in enumerate(zip(shown, recorded, names, strict=True))
+        for number, (run, record, name) in enumerate(zip(runs, recorded, names, strict=True))
     ]
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
-    several = len(runs) > 1
+    several = len(views) > 1
     page = environment.get_template("page.html").render(
-        runs=runs,
+        runs=views,
         columns=COLUMNS,
-        comparison=comparison(runs) if several else [],
-        overlaid=overlaid(runs) if several else [],
-        beside=beside(runs) if several else [],
-        same_data=all(same_data(runs[0], run) for run in runs),
-        sections=made,
+        comparison=comparison(views) if several else [],
+        overlaid=overlaid(views) if several else [],
+        beside=beside(views) if several else [],
+        same_data=all(same_data(views[0], other) for other in views),
+        sections=rendered,
         colours=COLOURS,
         script=script,
         script_hash=b64encode(sha256(script.encode()).digest()).decode(),
         version=surelabel.__version__,
         today=date.today().isoformat(),
     )
-    return _writable(page), [_writable(f"{run.name}: {note}") for run in runs for note in run.notes]
+    with atomic_write(out) as file:
+        file.write(_valid_utf8(page))
+    return [_valid_utf8(f"{run.name}: {note}") for run in views for note in run.notes]
 
 
-def _writable(text: str) -> str:
-    """A folder's name may hold bytes that are not UTF-8, which no file of text can."""
+def _valid_utf8(text: str) -> str:
+    """Escape surrogates, from folder names that are not UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -110,13 +98,13 @@ def _environment() -> "Environment":
 
 
 def check_page(paths: Sequence[Path], out: Path, sections: Sequence[Section] = ()) -> None:
-    """Raise on what would only come to light after minutes of predicting: runs, packages and names."""
+    """Raise for wrong runs, sections or file names and missing packages, before minutes of prediction."""
     _environment()
     if not paths:
-        raise UserError("name at least one run folder to report on")
+        raise UserError("the report needs at least one run folder")
     distinct_names(list(paths))
     if out.is_dir():
-        raise UserError(f"{out} is a folder: name the HTML file to write, such as {out / 'report.html'}")
+        raise UserError(f"{out} is a folder: give the name of a file, such as {out / 'report.html'}")
     known = {path.resolve() for path in paths}
     for section in sections:
         if section.run is not None and Path(section.run).resolve() not in known:

@@ -1,7 +1,7 @@
-"""The colours of the page and its charts: each by name, for a light and for a dark page.
+"""The colours of the page and its charts, in light and in dark mode.
 
-Lines and bars are Okabe and Ito's colours, which people with any kind of colour vision tell apart, made a little
-darker or lighter to stand out from the page.
+Lines and bars have Okabe and Ito's colours, which suit all kinds of colour vision, made a little darker or lighter for
+contrast.
 """
 
 COLOURS: dict[str, tuple[str, str]] = {
@@ -24,5 +24,5 @@ DASHES = ("solid", "dashed", "dashdot", "dotted")
 
 
 def line_style(number: int) -> tuple[str, str]:
-    """The name of a colour, and a dash pattern, for line number 0, 1, ...; twelve lines all differ."""
+    """The colour name and dash pattern of line number 0, 1, ...; twelve lines all differ."""
     return SERIES[number % len(SERIES)], DASHES[number % len(DASHES)]

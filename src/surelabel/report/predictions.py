@@ -1,11 +1,10 @@
-"""What a run's weights say of its data: figures, bins, confusions, and the samples worth a look."""
+"""Predict a run's data for its report: metrics, bins, confusions and galleries."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from surelabel.data.source import UNLABELLED, DataSet
 from surelabel.equations import Groups, entropy
@@ -17,26 +16,25 @@ from surelabel.training import metrics
 from surelabel.training.evaluate import fixed_sample, labelled_indices, metrics_on, predict
 from surelabel.utils.errors import UserError
 
-# Of a pool in which every sample was trained on; the most uncertain of these are uncertain enough.
-POOL_PART = 20_000
+POOL_SUBSET = 20_000  # predicted of a pool that is fully labelled
 
 
 @dataclass(frozen=True)
 class ClassRow:
-    """One class; what is not known is None."""
+    """One class; unknown values are None."""
 
     name: str
-    labelled: int | None = None  # labels that training used
+    labelled: int | None = None  # training labels
     count: int | None = None  # test samples of this class
-    predicted: int | None = None  # samples that were given this class
-    accuracy: float | None = None  # share of the class that was recognised
-    precision: float | None = None  # share of what was given this class that belongs to it
-    confidence: float | None = None  # mean over the samples of this class, or, in a pool, given this class
+    predicted: int | None = None  # samples predicted as this class
+    accuracy: float | None = None
+    precision: float | None = None
+    confidence: float | None = None  # mean over the samples of this class or, for a pool, predicted as this class
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Of the whole test set; or, where there is none, of the unlabelled pool, and then without figures."""
+    """Results on the whole test set or, without a test set, on the unlabelled pool, and then without metrics."""
 
     samples: int
     pool: int
@@ -50,26 +48,35 @@ class Measured:
 
 
 def measure(run: TrainedRun, recorded: Recorded) -> Measured:
-    """Predict with a run's weights. Raises a `UserError` where its data or its weights are not there any more."""
+    """Predict with a run's weights. Raises a `UserError` if its data or weights are missing."""
     return _of_pool(run, recorded) if run.data.test is None else _of_test(run, recorded)
 
 
 def _of_test(run: TrainedRun, recorded: Recorded) -> Measured:
-    test, prediction = run.test, run.test_prediction
+    data, test, prediction = run.data, run.test, run.test_prediction
     index = labelled_indices(test)
     labels = torch.from_numpy(test.labels[index])
     sums = metrics.calibration_sums(prediction.probs, labels)
-    confusion = _confusion(prediction.probs, labels)
     best = TopPrediction.of(prediction)
+    n = len(data.classes)
+    confusion = np.bincount(n * labels.numpy() + best.predicted, minlength=n**2).reshape(n, n)
+    labelled, predicted, right = _labels_of(data, recorded.labelled), confusion.sum(0), confusion.diagonal()
+    classes = [
+        ClassRow(
+            name, int(labelled[k]), row["count"], int(predicted[k]), row["accuracy"],
+            float(right[k] / predicted[k]) if predicted[k] else None, row["confidence"],
+        )
+        for k, (name, row) in enumerate(zip(data.classes, sums.per_class(), strict=True))
+    ]  # fmt: skip
     mistaken = np.where(best.predicted == labels.numpy(), -np.inf, best.confidence)
     return Measured(
         samples=len(index),
-        pool=len(run.data.train),
+        pool=len(data.train),
         averaged=metrics.evaluation(prediction.probs, labels),
         raw=recorded.raw or _raw(run, index),
         bins=Groups(*sums.bins),
         confusion=confusion,
-        classes=_class_rows(run.data, recorded.labelled, sums.per_class(), confusion),
+        classes=classes,
         mistakes=gallery(test, index, best, mistaken),
         uncertain=gallery(test, index, best, entropy(prediction.probs).numpy()),
     )
@@ -87,7 +94,7 @@ def _of_pool(run: TrainedRun, recorded: Recorded) -> Measured:
     try:
         index, prediction = run.unlabelled, run.pool_prediction
     except NothingUnlabelled:
-        index = fixed_sample(data.train, POOL_PART)
+        index = fixed_sample(data.train, POOL_SUBSET)
         prediction = predict(run.network, data.train, index, run.config.evaluation.batch)
     predicted, confidence, _ = best = TopPrediction.of(prediction)
     classes = len(data.classes)
@@ -105,27 +112,7 @@ def _of_pool(run: TrainedRun, recorded: Recorded) -> Measured:
     )
 
 
-def _confusion(probs: Tensor, labels: Tensor) -> NDArray[np.int64]:
-    classes = probs.shape[1]
-    return torch.bincount(labels * classes + probs.argmax(-1), minlength=classes**2).view(classes, classes).numpy()
-
-
 def _labels_of(data: DataSet, labelled: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many of these training samples each class has."""
+    """How many labels each class has."""
     labels = data.train.labels[labelled[labelled < len(data.train)]]
     return np.bincount(labels[labels != UNLABELLED], minlength=len(data.classes))
-
-
-def _class_rows(
-    data: DataSet, labelled: NDArray[np.int64], found: list[metrics.ClassFigures], confusion: NDArray[np.int64]
-) -> list[ClassRow]:
-    predicted = confusion.sum(0)
-    right = confusion.diagonal()
-    labels = _labels_of(data, labelled)
-    return [
-        ClassRow(
-            name, int(labels[k]), row["count"], int(predicted[k]), row["accuracy"],
-            float(right[k] / predicted[k]) if predicted[k] else None, row["confidence"],
-        )
-        for k, (name, row) in enumerate(zip(data.classes, found, strict=True))
-    ]  # fmt: skip

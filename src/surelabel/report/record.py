@@ -1,8 +1,10 @@
-"""What a run folder says by itself, without its data: settings, evaluations, results, times, versions."""
+"""Read a run folder for its report, however damaged: config, evaluations, results, times, versions."""
 
 import json
 import math
 from dataclasses import dataclass
+from itertools import count
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ Metrics = dict[str, float]
 
 @dataclass(frozen=True)
 class Recorded:
-    """The small files of a run folder. What is missing or damaged is empty here, and named in `notes`."""
+    """The small files of a run folder. Missing or damaged ones are empty here, and named in `notes`."""
 
     folder: RunFolder
     config: RunConfig
@@ -26,12 +28,12 @@ class Recorded:
     labelled: NDArray[np.int64]
     data_hash: str | None  # a fingerprint of the training data
     history: list[Metrics]  # one row per evaluation
-    averaged: Metrics  # of result.json, like `raw` and `by_class`
+    averaged: Metrics  # from result.json, like `raw`, `by_class` and `tested`
     raw: Metrics
     by_class: list[Metrics]
-    tested: int | None  # how many samples those are of
+    tested: int | None  # number of test samples
     environment: dict[str, str]
-    seconds: float | None  # taken in all
+    seconds: float | None  # in total
     images_per_second: float | None
     notes: tuple[str, ...]
 
@@ -41,7 +43,7 @@ class Recorded:
 
     @property
     def finished(self) -> bool:
-        """Whether it reached its last step; a result is written only then."""
+        """Whether the run reached its last step; a result is written only then."""
         return bool(self.averaged) or self.last.get("step", 0) >= self.config.steps
 
 
@@ -52,10 +54,9 @@ def read_recorded(folder: RunFolder) -> Recorded:
     task = _content(folder.path / "task.json", notes)
     split = _content(folder.path / "split.json", notes)
     result = _content(folder.path / "result.json", notes, needed=False)
-    history = sorted((row for row in _rows(folder.path / "metrics.jsonl", notes) if "step" in row), key=_step)
+    evaluations = [row for row in _rows(folder.path / "metrics.jsonl", notes) if "step" in row]
     timings = _rows(folder.path / "timings.jsonl", notes)
-    parts = [row.get(part) for row in timings for part in ("views", "training", "evaluation")]
-    seconds = [part for part in parts if part is not None]
+    seconds = [row[part] for row in timings for part in ("views", "training", "evaluation") if part in row]
     speeds = [row["images_per_second"] for row in timings if "images_per_second" in row]
     indices = split.get("labelled")
     numbers = indices if isinstance(indices, list) else []
@@ -68,7 +69,7 @@ def read_recorded(folder: RunFolder) -> Recorded:
         classes=tuple(str(name) for name in names) if isinstance(names, list) else (),
         labelled=np.array(labelled, dtype=np.int64),
         data_hash=str(split["data"]) if "data" in split else None,
-        history=history,
+        history=sorted(evaluations, key=itemgetter("step")),
         averaged=_metrics(result.get("averaged")),
         raw=_metrics(result.get("raw")),
         by_class=[_metrics(row) for row in rows] if isinstance(rows, list) else [],
@@ -84,18 +85,14 @@ def read_recorded(folder: RunFolder) -> Recorded:
     )
 
 
-def _step(row: Metrics) -> float:
-    return row["step"]
-
-
 def _content(path: Path, notes: list[str], needed: bool = True) -> dict[str, Any]:
-    """The object in a JSON file; empty, with a note, where it cannot be read."""
+    """The object in a JSON file; empty, with a note, if it cannot be read."""
     if not needed and not path.exists():
         return {}
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
-            raise ValueError("it holds no object")
+            raise ValueError("it is not a JSON object")
     except FileNotFoundError:
         notes.append(f"{path.name} is missing from the run folder.")
     except (OSError, ValueError, RecursionError) as error:
@@ -106,7 +103,7 @@ def _content(path: Path, notes: list[str], needed: bool = True) -> dict[str, Any
 
 
 def _rows(path: Path, notes: list[str]) -> list[Metrics]:
-    """The objects in a file with one a line. A kill may leave the last line half written."""
+    """The objects in a JSON lines file; a kill may leave the last line half written."""
     rows, damaged = [], 0
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -121,12 +118,12 @@ def _rows(path: Path, notes: list[str]) -> list[Metrics]:
         except (ValueError, RecursionError):
             damaged += 1
     if damaged:
-        notes.append(f"{path.name} has {damaged} damaged line{'s' if damaged > 1 else ''}, left out here.")
+        notes.append(f"{path.name} has {damaged} damaged line{'s' if damaged > 1 else ''}, not shown here.")
     return [row for row in rows if row]
 
 
 def _metrics(content: Any) -> Metrics:
-    """The finite numbers of an object."""
+    """The finite numbers in an object."""
     if not isinstance(content, dict):
         return {}
     return {str(key): float(value) for key, value in content.items() if _is_metric(value)}
@@ -140,13 +137,13 @@ def _is_metric(value: Any) -> bool:
 
 
 def distinct_names(paths: list[Path]) -> list[str]:
-    """The name of each folder, with as many of its parents as make them differ."""
+    """The name of each folder, with as many parents as make them differ."""
     whole = [path.resolve() for path in paths]
     if len(set(whole)) < len(whole):
         twice = next(path for path in whole if whole.count(path) > 1)
-        raise UserError(f"{twice} is named twice: name each run once")
-    for depth in range(1, max(len(path.parts) for path in whole) + 1):
+        raise UserError(f"{twice} is given twice: give each run once")
+    for depth in count(1):
         names = ["/".join(path.parts[-depth:]) for path in whole]
         if len(set(names)) == len(names):
-            return names
-    return [str(path) for path in whole]
+            break
+    return names

@@ -1,4 +1,4 @@
-"""One run as the page shows it."""
+"""One run, as shown on the page."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -22,9 +22,9 @@ from surelabel.report.record import Metrics, Recorded
 from surelabel.report.svg import inline
 from surelabel.utils.errors import UserError
 
-GRID = 20  # the most classes that a confusion matrix is drawn for
-LISTED = 30  # confusions listed where there are more
-# A run's charts: the title, whether its values are shares, and for each figure of metrics.jsonl the name of its line.
+GRID = 20  # most classes of a confusion matrix
+LISTED = 30  # confusions listed for more classes
+# For each chart its title, whether it is in percent, and the name of the line for each key in metrics.jsonl.
 CURVES: list[tuple[str, bool, dict[str, str]]] = [
     ("Accuracy and confidence", True, {"accuracy": "accuracy", "confidence": "confidence"}),
     ("Calibration error (ECE)", False, {"ece": "averaged weights", "raw_ece": "raw weights"}),
@@ -39,12 +39,12 @@ CURVES: list[tuple[str, bool, dict[str, str]]] = [
         {f"{kind}_loss": kind for kind in ("labelled", "unlabelled", "prior")} | {"me_max_loss": "me-max"},
     ),
 ]
-Confusion = tuple[int, int, int, float]  # true class, predicted class, how many, as a share of the true class
+Confusion = tuple[int, int, int, float]  # true class, predicted class, count, fraction of the true class
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart with its legend: for each line its colour, its dashes and its name."""
+    """A chart and its legend: colour, dashes and name of each line."""
 
     title: str
     svg: str
@@ -53,7 +53,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class RunView:
-    """All that the page says of one run. `measured` is None where its data or weights are not to be had."""
+    """All that the page shows of one run. `measured` is None if its data or weights are missing."""
 
     name: str
     anchor: str
@@ -69,7 +69,7 @@ class RunView:
 
     @property
     def averaged(self) -> Metrics:
-        """The figures of the evaluated weights: computed now, or else those written at the end of the run."""
+        """The metrics of the evaluated weights: computed now or, if that failed, stored by the run."""
         return (self.measured and self.measured.averaged) or self.recorded.averaged
 
     @property
@@ -87,29 +87,29 @@ class RunView:
     @property
     def sentences(self) -> list[str]:
         bins = self.measured and self.measured.bins
-        said = [words.fullest_bin(bins)] if bins else []
-        whole = {"accuracy", "confidence"} <= self.averaged.keys()
-        return [*said, words.verdict(self.averaged, self.samples)] if whole else said
+        sentences = [words.fullest_bin(bins)] if bins else []
+        if {"accuracy", "confidence"} <= self.averaged.keys():
+            sentences.append(words.verdict(self.averaged, self.samples))
+        return sentences
 
     @property
     def classes(self) -> list[ClassRow]:
-        """By class: as measured, or else as written at the end of the run."""
+        """One row per class: computed now or, if that failed, stored by the run."""
         if self.measured:
             return self.measured.classes
-        written = zip(self.recorded.classes, self.recorded.by_class, strict=False)
+        stored = zip(self.recorded.classes, self.recorded.by_class, strict=False)
         return [
             ClassRow(name, None, int(row.get("count", 0)), None, row.get("accuracy"), None, row.get("confidence"))
-            for name, row in written
+            for name, row in stored
         ]
 
     @property
     def bins(self) -> list[tuple[str, int, float, float]]:
-        """Of each bin that holds any: its edges, how many predictions, their mean confidence and accuracy."""
         return bin_rows(self.measured.bins) if self.measured and self.measured.bins else []
 
     @property
     def grid(self) -> NDArray[np.int64] | None:
-        """The confusion matrix, where it is small enough to be seen."""
+        """The confusion matrix, if it is small enough."""
         matrix = self.measured.confusion if self.measured else None
         return matrix if matrix is not None and len(matrix) <= GRID else None
 
@@ -132,7 +132,7 @@ class RunView:
 
 
 def view(run: TrainedRun, recorded: Recorded, name: str, anchor: str) -> RunView:
-    """Predict with a run where that can be done, and draw its charts."""
+    """Predict with a run, if possible, and draw its charts."""
     measured, missing = None, []
     try:
         measured = measure(run, recorded)
@@ -145,11 +145,11 @@ def view(run: TrainedRun, recorded: Recorded, name: str, anchor: str) -> RunView
 
 
 def _charts(recorded: Recorded, anchor: str) -> list[Chart]:
-    """What happened in training, by kind."""
     charts = []
     for number, (title, percent, keys) in enumerate(CURVES):
-        lines = [line_of(recorded, key, name) for key, name in keys.items()]
-        charts += chart(title, [line for line in lines if line.drawable], percent, f"{anchor}-curve-{number}")
+        lines = [line for key, name in keys.items() if (line := line_of(recorded, key, name)).drawable]
+        if lines:
+            charts.append(chart(title, lines, percent, f"{anchor}-curve-{number}"))
     return charts
 
 
@@ -157,16 +157,13 @@ def line_of(recorded: Recorded, key: str, name: str) -> Line:
     return Line(name, [row["step"] for row in recorded.history], [row.get(key) for row in recorded.history])
 
 
-def chart(title: str, lines: list[Line], percent: bool, anchor: str) -> list[Chart]:
-    """A chart of these lines, or nothing where there is none."""
-    if not lines:
-        return []
+def chart(title: str, lines: list[Line], percent: bool, anchor: str) -> Chart:
     legend = [(*line_style(number), line.name) for number, line in enumerate(lines)]
-    return [Chart(title, inline(figures.curves(lines, percent), anchor), legend)]
+    return Chart(title, inline(figures.curves(lines, percent), anchor), legend)
 
 
 def bin_rows(bins: Groups) -> list[tuple[str, int, float, float]]:
-    """The bins [M] that hold any: edges, size, mean confidence, accuracy."""
+    """Edges, size, mean confidence and accuracy of the bins [M] that are not empty."""
     width = 1 / len(bins.size)
     rows: Iterable[tuple[float, ...]] = zip(*(sums.tolist() for sums in bins), strict=True)
     return [
@@ -177,13 +174,13 @@ def bin_rows(bins: Groups) -> list[tuple[str, int, float, float]]:
 
 
 def most_confused(matrix: NDArray[np.int64], most: int) -> list[Confusion]:
-    """The most frequent confusions in a matrix [K, K] of true by predicted class, the most frequent first."""
+    """The most frequent confusions in a matrix [K, K] of true by predicted class, in order."""
     wrong = matrix.copy()
     np.fill_diagonal(wrong, 0)
     order = np.argsort(-wrong, axis=None, kind="stable")[:most]
     totals = matrix.sum(1)
     return [
-        (int(true), int(said), int(wrong[true, said]), float(wrong[true, said] / totals[true]))
-        for true, said in zip(*np.unravel_index(order, matrix.shape), strict=True)
-        if wrong[true, said]
+        (int(true), int(predicted), int(wrong[true, predicted]), float(wrong[true, predicted] / totals[true]))
+        for true, predicted in zip(*np.unravel_index(order, matrix.shape), strict=True)
+        if wrong[true, predicted]
     ]

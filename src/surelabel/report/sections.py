@@ -1,9 +1,9 @@
-"""Sections that a report page can have beside its own: what to label next, and calibration by held-out labels."""
+"""Optional sections of a report: estimated accuracy, what to label next, and calibration."""
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,27 +14,25 @@ from surelabel.report.gallery import TopPrediction, gallery
 from surelabel.report.page import TEMPLATES
 from surelabel.utils.errors import UserError
 
-if TYPE_CHECKING:
-    from surelabel.inference.calibration import CalibrationReport
-
 ESTIMATE = "estimate.json"
 
 
 def sections(runs: Sequence[TrainedRun], held_out: str | None = None, coverage: float = 0.9) -> list[Section]:
-    """What can be added to a page about these runs; by `held_out` labels, where given, their calibration too."""
+    """The sections for these runs; with `held_out` labels, also their calibration."""
     found = [estimated(run) for run in runs]
     for run in runs:
-        try:
+        with suppress(UserError):  # missing data, which the page reports
             found.append(to_label(run))
-        except UserError:  # data that have gone, which the page itself tells of
-            continue
     if held_out is not None:
-        found += [calibrated(run, run.calibrate(held_out, coverage)[1]) for run in runs]
+        for run in runs:
+            _, report = run.calibrate(held_out, coverage)
+            template = _template("calibrated.html")
+            found.append(Section("Calibration on held-out labels", template, asdict(report), run.path))
     return [section for section in found if section is not None]
 
 
 def estimated(run: TrainedRun) -> Section | None:
-    """What cross-validation said of the run, where it did."""
+    """The accuracy estimated by cross-validation, if that was done."""
     try:
         words = json.loads((run.path / ESTIMATE).read_text(encoding="utf-8"))["words"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -43,7 +41,7 @@ def estimated(run: TrainedRun) -> Section | None:
 
 
 def to_label(run: TrainedRun, number: int = 20) -> Section | None:
-    """What to label next; None for a run whose data hold a class for every sample."""
+    """What to label next; None if the data have a class for every sample."""
     source = run.data.train
     if not (source.labels == UNLABELLED).any():
         return None
@@ -55,18 +53,9 @@ def to_label(run: TrainedRun, number: int = 20) -> Section | None:
         np.array([one.confidence for one in found]),
         np.array(stds) if stds else None,
     )
-    shown = gallery(source, index, best, -np.arange(len(found), dtype=np.float64))  # in the order of their ranks
-    return Section(
-        "What to label next",
-        _template("to_label.html"),
-        {"shown": shown, "classes": source.classes, "run": str(run.path)},
-        run.path,
-    )
-
-
-def calibrated(run: TrainedRun, report: "CalibrationReport") -> Section:
-    """What held-out labels say of the run's confidence, and what calibration makes of it."""
-    return Section("Calibration by held-out labels", _template("calibrated.html"), asdict(report), run.path)
+    shown = gallery(source, index, best, -np.arange(len(found), dtype=np.float64))  # in order of rank
+    values = {"shown": shown, "classes": source.classes, "run": str(run.path)}
+    return Section("What to label next", _template("to_label.html"), values, run.path)
 
 
 def _template(name: str) -> str:

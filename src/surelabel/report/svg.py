@@ -1,4 +1,4 @@
-"""Charts as SVG: part of a page and in its colours, or a file of their own."""
+"""Charts as SVG: inside a page and in its colours, or as files."""
 
 import io
 import re
@@ -13,7 +13,7 @@ from surelabel.report.palette import LIGHT
 
 Drawing = TypeVar("Drawing", bound=Callable[..., Figure])
 
-# Text stays text, to be read aloud, searched and set in the page's own font; the ids do not change from time to time.
+# Text stays text, for screen readers, search and the page's font; a fixed salt makes the ids reproducible.
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "surelabel",
@@ -41,7 +41,7 @@ STYLE: dict[Any, Any] = {
 
 
 def styled(draw: Drawing) -> Drawing:
-    """Draws in `STYLE`, whatever matplotlib is set to elsewhere."""
+    """Decorator: draw in `STYLE`, whatever matplotlib's settings are."""
 
     @wraps(draw)
     def within(*args: Any, **kwargs: Any) -> Figure:
@@ -52,9 +52,9 @@ def styled(draw: Drawing) -> Drawing:
 
 
 def picture(figure: Figure, form: str, background: str = "none") -> bytes:
-    """The figure as a file, svg or png, in the colours of a light page."""
+    """The bytes of an svg or png file, in the colours of light mode."""
     file = io.BytesIO()
-    # The date would make each file another one, and the creator is a link.
+    # A date would make every file differ, and the creator is a link.
     metadata: dict[str, None] = {"Date": None, "Creator": None} if form == "svg" else {"Software": None}
     with matplotlib.rc_context(STYLE):
         figure.savefig(file, format=form, dpi=160, metadata=metadata, facecolor=background)
@@ -62,10 +62,7 @@ def picture(figure: Figure, form: str, background: str = "none") -> bytes:
 
 
 def inline(figure: Figure, prefix: str) -> str:
-    """The figure as an <svg> element for a page: as wide as its place, in the page's colours, its ids after `prefix`.
-
-    Several charts share a page, so that their ids must differ, and none may bring a style sheet for the whole of it.
-    """
+    """The figure as an <svg> element in the page's colours; `prefix` makes its ids unique on the page."""
     text = picture(figure, "svg").decode()
     text = text[text.index("<svg") :].strip()
     text = re.sub(r"<metadata>.*?</metadata>|<style .*?</style>", "", text, flags=re.DOTALL)

@@ -1,4 +1,4 @@
-"""Images as small PNG pictures inside the page."""
+"""Images as small PNG files inside the page."""
 
 import io
 from base64 import b64encode
@@ -16,16 +16,16 @@ SIDE = 64
 
 @dataclass(frozen=True)
 class Thumbnail:
-    """A data: address of a picture. One that is `small` should be enlarged pixel by pixel, not blurred."""
+    """An image as a data: URL."""
 
     address: str
-    small: bool
+    small: bool  # to be enlarged pixel by pixel, not blurred
 
 
 def thumbnails(images: Images) -> Iterator[Thumbnail | None]:
-    """One by one, a picture of each of [n, C, H, W] images, at most `SIDE` pixels a side; None of what is no image.
+    """Thumbnails of images [n, C, H, W], at most `SIDE` pixels a side; None for samples that are not images.
 
-    Floats have no brightness of their own: the least of them all is black, the largest white.
+    Floats are scaled: the smallest of all is black, the largest white.
     """
     if images.ndim != 4 or images.shape[1] not in (1, 3) or not len(images):
         return iter([None] * len(images))
@@ -41,7 +41,7 @@ def _as_bytes(images: Images) -> NDArray[np.uint8]:
 
 
 def _thumbnail(image: NDArray[np.uint8]) -> Thumbnail:
-    """Of one image [H, W, C]."""
+    """image [H, W, C]"""
     made = Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
     small = max(made.size) <= SIDE
     made.thumbnail((SIDE, SIDE))

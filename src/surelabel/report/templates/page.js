@@ -1,16 +1,16 @@
 "use strict";
-// Without this script the page shows the same, unsorted; its controls are hidden until the script is there to serve them.
+// Without this script the page shows the same, unsorted; it makes the controls visible.
 
 for (const control of document.querySelectorAll(".choice, #theme")) control.hidden = false;
 
-// Light or dark: as the system is, until it is asked to be the other.
+// Light or dark: by default as in the system.
 document.getElementById("theme").addEventListener("click", () => {
   const root = document.documentElement;
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
 });
 
-// Tables: a click on a heading sorts by that column, numbers from the largest, and a second click turns it round.
+// Tables: a click on a heading sorts by that column, numbers in descending order; a second click reverses it.
 function sort(table, heading) {
   const column = [...heading.parentNode.children].indexOf(heading);
   const text = heading.dataset.sort === "text";
@@ -42,7 +42,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
   }
 }
 
-// A long table of classes: only the rows whose name holds what is typed.
+// A long table of classes: show only the names that contain the typed text.
 for (const field of document.querySelectorAll(".find")) {
   const table = field.closest("section").querySelector("table");
   field.addEventListener("input", () => {
@@ -53,7 +53,7 @@ for (const field of document.querySelectorAll(".find")) {
   });
 }
 
-// Galleries: the first of all, or those that are, or were said to be, of one class.
+// Galleries: the first samples, or those whose true or predicted class is chosen.
 for (const choice of document.querySelectorAll(".gallery select")) {
   const gallery = choice.closest(".gallery");
   const samples = [...gallery.querySelectorAll(".samples > li")];
