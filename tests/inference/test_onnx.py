@@ -116,7 +116,7 @@ def test_export_stores_classes_and_preprocessing(runs, digits_data, method):
     assert (preprocessing["shape"], preprocessing["dtype"]) == ([1, 8, 8], "uint8")
     assert (preprocessing["offset"], preprocessing["scale"]) == ([*task.offset], [*task.scale])
     assert "bicubic" in preprocessing["resize"]
-    assert ("50 fixed draws" in stored["deviation"]) if method == "bam-uda" else stored["deviation"] is None
+    assert ("50 fixed draws" in stored["std"]) if method == "bam-uda" else stored["std"] is None
 
 
 def test_export_is_silent_and_stores_no_local_paths(runs, tmp_path, capfd, caplog):

@@ -49,7 +49,7 @@ def export_onnx(run: TrainedRun, out: Path) -> float:
     """Write the evaluated network of a run to `out`; returns its largest difference from torch on real samples.
 
     The inputs are `images` [batch, C, H, W] as stored in the run's data, or the columns of a table; the outputs are
-    `probabilities` [batch, K] and, for a Bayesian head, their std as `deviation` [batch, K]. Nothing is written unless
+    `probabilities` [batch, K] and, for a Bayesian head, `std` [batch, K]. Nothing is written unless
     ONNX and torch agree to `TOLERANCE`.
     """
     with optional_import("export", "an ONNX file"):
@@ -110,7 +110,7 @@ class Exported(nn.Module):
     @property
     def outputs(self) -> list[str]:
         bayesian = isinstance(self.network.head, BayesianHead)
-        return ["probabilities", "deviation"] if bayesian else ["probabilities"]
+        return ["probabilities", "std"] if bayesian else ["probabilities"]
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         if self.encoder is not None:
@@ -163,11 +163,11 @@ def _describe(model: Any, task: Task, module: Exported, preprocessing: dict[str,
     for part in (*model.graph.node, *model.graph.value_info, *model.graph.input, *model.graph.output):
         del part.metadata_props[:]
     head = module.network.head
-    deviation = None
+    std = None
     if isinstance(head, BayesianHead):
-        deviation = f"std of each probability over {head.settings.samples} fixed draws of the last layer's outputs"
+        std = f"std of each probability over {head.settings.samples} fixed draws of the last layer's outputs"
     metadata = {
-        "classes": task.classes, "preprocessing": preprocessing, "deviation": deviation,
+        "classes": task.classes, "preprocessing": preprocessing, "std": std,
         "surelabel": surelabel.__version__,
     }  # fmt: skip
     helper.set_model_props(model, {key: json.dumps(value, ensure_ascii=False) for key, value in metadata.items()})

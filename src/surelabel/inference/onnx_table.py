@@ -45,7 +45,7 @@ class TableNetwork(nn.Module):
         for number, column in enumerate(self.encoding.columns):
             encoded = rows[:, self.encoding.groups == number]
             if isinstance(column, Numeric):
-                values = encoded[:, 0].astype(np.float64) * column.deviation + column.mean
+                values = encoded[:, 0].astype(np.float64) * column.std + column.mean
                 inputs[NUMBERS].append(np.where(encoded[:, 1] > 0, np.nan, values) if column.tells_missing else values)
             else:
                 inputs[CATEGORIES].append(encoded.argmax(1))
@@ -65,6 +65,6 @@ def _standardised(column: Numeric, values: Tensor) -> list[Tensor]:
     """values [N] -> [N, 1] and, if the column marks missing values, another [N, 1]."""
     missing = values.isnan()
     # As tensors, because the tracer stores plain numbers as float32.
-    median, mean, std = (values.new_tensor(number) for number in (column.median, column.mean, column.deviation))
+    median, mean, std = (values.new_tensor(number) for number in (column.median, column.mean, column.std))
     standard = (torch.where(missing, median, values) - mean) / std
     return [part[:, None] for part in (standard, missing)[: column.width]]

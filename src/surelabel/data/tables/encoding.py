@@ -30,7 +30,7 @@ class Numeric:
     name: str
     median: float
     mean: float
-    deviation: float
+    std: float
     tells_missing: bool
 
     @property
@@ -43,7 +43,7 @@ class Numeric:
             values = _numbers(values, self.name)
         _check_finite(self.name, values, np.arange(len(values)))
         missing = np.isnan(values)
-        standard = (np.where(missing, self.median, values) - self.mean) / self.deviation
+        standard = (np.where(missing, self.median, values) - self.mean) / self.std
         return np.stack([standard, missing][: self.width], axis=1).astype(np.float32)
 
 
@@ -162,14 +162,14 @@ def _learn_numeric(name: str, values: NDArray[np.float64], rows: NDArray[np.int6
     if (known == known[0]).all() and not missing.any():
         return f"it is {known[0]:g} everywhere"
     with np.errstate(over="ignore", invalid="ignore"):
-        mean, deviation = float(known.mean()), float(known.std()) or 1.0
-    if not np.isfinite([mean, deviation]).all():
+        mean, std = float(known.mean()), float(known.std()) or 1.0
+    if not np.isfinite([mean, std]).all():
         largest = np.nanargmax(np.abs(values))
         raise UserError(
             f"column {name!r} is {values[largest]:g} {in_row(int(rows[largest]))}, too large to compute with: if it "
             "means a missing value, leave the cell empty"
         )
-    return Numeric(name, float(np.median(known)), mean, deviation, bool(missing.any()))
+    return Numeric(name, float(np.median(known)), mean, std, bool(missing.any()))
 
 
 def _check_finite(name: str, values: Column, rows: NDArray[np.int64]) -> None:

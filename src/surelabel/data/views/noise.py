@@ -11,9 +11,9 @@ HALF_A_STEP = 2**-24
 
 @dataclass(frozen=True)
 class Noise:
-    """Add Gaussian noise with std `deviation` to the columns in which `where` [d] is 1, not 0."""
+    """Add Gaussian noise with the given std to the columns in which `where` [d] is 1, not 0."""
 
-    deviation: float
+    std: float
     where: Tensor
 
     @property
@@ -23,4 +23,4 @@ class Noise:
     def __call__(self, rows: Tensor, u: Tensor) -> Tensor:
         """rows [B, d] of floats, u [B, d]."""
         normal = torch.erfinv(2 * u - 1 + HALF_A_STEP) * 2**0.5
-        return rows + self.deviation * self.where * normal
+        return rows + self.std * self.where * normal
