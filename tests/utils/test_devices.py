@@ -22,7 +22,7 @@ from tests.helpers.runs import fit_folder
 def test_resolve_device_rejects_a_missing_device(device):
     if {"cuda": torch.cuda, "mps": torch.backends.mps}[device].is_available():
         pytest.skip(f"this machine has {device}")
-    with pytest.raises(UserError, match=f"device {device}: .* Use --device cpu"):
+    with pytest.raises(UserError, match=f"device {device}: .* Use cpu"):
         devices.resolve_device(device)
 
 

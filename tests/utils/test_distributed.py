@@ -180,7 +180,7 @@ def test_death_of_a_rank_ends_the_run_with_a_message(tiny, tmp_path):
     _, said = started.communicate(timeout=PATIENCE)
     assert started.returncode != 0
     assert "another process of this run died" in said
-    assert f"surelabel fit --resume {tmp_path / 'run'}" in said
+    assert f"resume the run in {tmp_path / 'run'}" in said
 
 
 def test_batch_must_be_divisible_by_the_world_size(tiny, digits_data):
