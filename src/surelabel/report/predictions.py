@@ -117,7 +117,7 @@ def _labels_of(data: DataSet, labelled: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _class_rows(
-    data: DataSet, labelled: NDArray[np.int64], found: list[metrics.ClassFigures], confusion: NDArray[np.int64]
+    data: DataSet, labelled: NDArray[np.int64], found: list[metrics.ClassMetrics], confusion: NDArray[np.int64]
 ) -> list[ClassRow]:
     predicted = confusion.sum(0)
     right = confusion.diagonal()

@@ -97,9 +97,7 @@ def describe_found(kind: str, samples: int, labels: NDArray[np.int64], classes: 
     words = f"{samples:,} {kind}: {len(labels):,} labelled ({shown}), {samples - len(labels):,} unlabelled"
     scarce = [name for name, count in zip(classes, counts, strict=True) if count < 2]
     if scarce:
-        words += (
-            f"\nOnly one label: {some(scarce)}. A few more labels of these classes would help most"
-        )
+        words += f"\nOnly one label: {some(scarce)}. A few more labels of these classes would help most"
     return words
 
 
