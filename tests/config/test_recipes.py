@@ -21,7 +21,7 @@ def test_every_row_of_the_paper_has_a_valid_recipe(method, benchmark, size):
     named, data, labels = parse(f"{method}-{benchmark}")
     assert named == method
     if data == "imagenet" and "paws" not in method:
-        with pytest.raises(UserError, match="ImageNet has a recipe for paws"):
+        with pytest.raises(UserError, match="ImageNet has recipes only for paws"):
             recipe(method, data, labels, size)
         return
     run = validate(recipe(method, data, labels, size))

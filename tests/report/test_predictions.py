@@ -112,5 +112,5 @@ def test_changed_data_are_refused(point_run, copied):
     folder = copied(point_run)
     split = json.loads((folder / "split.json").read_text())
     (folder / "split.json").write_text(json.dumps(split | {"data": "other"}))
-    with pytest.raises(UserError, match="begun with other data"):
+    with pytest.raises(UserError, match="started with other data"):
         measured(folder)
