@@ -17,7 +17,7 @@ from surelabel.utils.errors import UserError
 @pytest.mark.parametrize(
     "method", [*METHODS, "fixmatch+ema", "bam-uda+ema", "paws+ema", "paws+swa", "pseudo-label+swa"]
 )
-def test_every_row_of_the_paper_has_a_valid_recipe(method, benchmark, size):
+def test_recipe_is_valid_for_every_benchmark(method, benchmark, size):
     named, data, labels = parse(f"{method}-{benchmark}")
     assert named == method
     if data == "imagenet" and "paws" not in method:
@@ -32,11 +32,11 @@ def test_every_row_of_the_paper_has_a_valid_recipe(method, benchmark, size):
         assert run.batch.ratio == (1 if "phc" in benchmark or run.base.endswith("pseudo-label") else 7)
 
 
-def test_the_method_may_be_left_out():
+def test_parse_without_a_method():
     assert parse("phc-10") == (None, "phc", "10%")
 
 
-def test_the_papers_constants():
+def test_recipe_has_the_papers_constants():
     small, large = recipe("fixmatch", "cifar10", 250, "paper"), recipe("uda", "cifar100", 400, "paper")
     assert (small.steps, small.batch.labelled, small.network.name) == (2**20, 64, "wrn-28-2")
     assert (small.optimizer.lr, small.optimizer.weight_decay, small.average.decay) == (0.03, 5e-4, 0.999)
@@ -48,7 +48,7 @@ def test_the_papers_constants():
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("base", ["", "bam-"])
-def test_pseudo_label_on_crystals_is_fixmatch(base, size):
+def test_recipe_pseudo_label_on_crystals_is_fixmatch(base, size):
     """Weak and strong views are the same there: a study that showed both would show one thing twice."""
     one, two = (build.resolve(recipe(f"{base}{name}", "phc", "10%", size)) for name in ("pseudo-label", "fixmatch"))
     assert replace(one, method=two.method, out=two.out) == two
@@ -56,14 +56,14 @@ def test_pseudo_label_on_crystals_is_fixmatch(base, size):
     assert methods[0] == methods[1]
 
 
-def test_finetuning_computes_as_its_run_did():
+def test_finetune_keeps_precision_and_compile():
     run = replace(recipe("paws+ema", "imagenet", "10%", "paper"), compile=False)
     tuned = finetune(run, "run", 100)
     assert run.precision == "32"
     assert (tuned.precision, tuned.compile) == ("32", False)
 
 
-def test_an_epoch_is_of_the_data_set_it_is_named_for():
+def test_recipe_epochs_match_the_data():
     """The totals of long-tailed CIFAR are those that the paper prints; here they are counted again."""
     for name, images in POOLS.items():
         kind, tail, alpha = name.partition("-lt")
@@ -74,7 +74,7 @@ def test_an_epoch_is_of_the_data_set_it_is_named_for():
     assert recipe("paws", "fashion-mnist", 40, "paper").steps == 600 * 235
 
 
-def test_the_constants_of_paws():
+def test_recipe_has_the_constants_of_paws():
     """facts: PAWS's released configuration for CIFAR-10, and the averages of the paper."""
     run = recipe("paws+ema", "cifar10", 4000, "paper")
     epoch = 196  # of 256 images in 50,000
@@ -100,19 +100,19 @@ def test_the_constants_of_paws():
     assert (match.schedule, match.gamma) == ("cosine", 0.25)
 
 
-def test_a_mistyped_name_is_corrected():
+def test_recipe_suggests_the_closest_name():
     with pytest.raises(UserError, match="Did you mean 'fixmatch-cifar10-250'"):
         parse("fixmatch-cifar10-25")
     with pytest.raises(UserError, match="Did you mean 'laptop'"):
         recipe(size="labtop")
 
 
-def test_the_names_of_methods_are_those_that_exist():
+def test_find_knows_every_name():
     assert all(find(name).reads for name in names())
 
 
 @pytest.mark.parametrize(("benchmark", "quantile"), [("cifar10-250", 0.95), ("cifar100-400", 0.75), ("phc-10", 0.9)])
-def test_the_quantile_is_the_papers_for_the_methods_that_have_one(benchmark, quantile):
+def test_recipe_has_the_papers_quantile(benchmark, quantile):
     _, data, labels = parse(benchmark)
     for method in METHODS:
         asked = quantile if method in ("bam-pseudo-label", "bam-uda", "bam-fixmatch") else None

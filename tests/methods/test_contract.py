@@ -47,7 +47,7 @@ def train(method, loader, state: TrainState, steps: int) -> None:
         training_step(method, state.network, state, loader(state.step), torch.autograd.backward)
 
 
-def test_the_loss_is_finite_and_reaches_backbone_and_head(parts):
+def test_method_loss_reaches_backbone_and_head(parts):
     _, method, loader, make = parts
     state = make()
     losses, _ = method.loss(state.network, state.teacher, loader(0), state.selection, 0)
@@ -70,7 +70,7 @@ class NoDouble(TorchDispatchMode):
         return made
 
 
-def test_a_device_without_double_precision_can_take_a_step(parts, monkeypatch):
+def test_method_runs_without_double_precision(parts, monkeypatch):
     _, method, loader, make = parts
     state, batch = make(), loader(0)
     monkeypatch.setattr(devices, "NO_DOUBLE", {"cpu"})
@@ -79,7 +79,7 @@ def test_a_device_without_double_precision_can_take_a_step(parts, monkeypatch):
         state.network.predict(batch.large if isinstance(batch, Crops) else batch.labelled, generator(0, "evaluation"))
 
 
-def test_n_steps_and_n_more_after_a_reload_equal_2n_steps_bit_for_bit(parts, tmp_path):
+def test_method_resumes_bit_for_bit(parts, tmp_path):
     _, method, loader, make = parts
     whole = make()
     train(method, loader, whole, 6)
@@ -102,7 +102,7 @@ def equal(mine, theirs) -> bool:
     return mine == theirs
 
 
-def test_weight_decay_spares_biases_and_norms_and_misses_nothing(parts):
+def test_weight_decay_skips_only_biases_and_norms(parts):
     run, _, _, make = parts
     state = make()
     decayed, spared, *bayesian = [group for optimizer in state.optimizers for group in optimizer.param_groups]
@@ -122,7 +122,7 @@ def test_weight_decay_spares_biases_and_norms_and_misses_nothing(parts):
         assert (group["lr"], group["weight_decay"]) == (0.01, 0)
 
 
-def test_a_batch_is_a_function_of_the_step(parts):
+def test_loader_batch_depends_only_on_the_step(parts):
     _, _, loader, _ = parts
     first, again, later = loader(3), loader(3), loader(4)
     for field in fields(first):

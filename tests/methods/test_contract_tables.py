@@ -50,7 +50,7 @@ def train(method, loader, state, steps):
         assert torch.isfinite(losses.total)
 
 
-def test_gradients_reach_everything_and_a_reload_in_the_middle_changes_nothing(parts, tmp_path):
+def test_method_on_tables_reaches_all_weights_and_resumes(parts, tmp_path):
     method, loader, make = parts
     whole, half, resumed = make(), make(), make()
     method.loss(half.network, half.teacher, loader(0), half.selection, 0)[0].total.backward()
@@ -65,7 +65,7 @@ def test_gradients_reach_everything_and_a_reload_in_the_middle_changes_nothing(p
     assert equal(whole.state_dict(), resumed.state_dict())
 
 
-def test_several_processes_see_what_one_does(tiny, table):
+def test_loader_ranks_see_the_global_batch(tiny, table):
     run = build.resolve(replace(tiny, labels=9, network=Network("mlp-1-8"), views=Views("noise", "noise", "corrupt")))
     loader = build.build_loader(run, table, build_data.build_split(run, table))
     alone = loader(3)
@@ -75,7 +75,7 @@ def test_several_processes_see_what_one_does(tiny, table):
     assert not torch.equal(alone.weak, alone.strong)
 
 
-def test_views_of_images_and_paws_are_refused_for_rows(tiny, table):
+def test_build_loader_rejects_image_views_and_paws_for_tables(tiny, table):
     run = replace(tiny, labels=9)
     with pytest.raises(UserError, match=r"views\.weak weak is a view of images.*choose none, noise, corrupt"):
         build.build_loader(run, table, np.arange(9))

@@ -93,7 +93,7 @@ def by_hand(network, teacher, batch, method, noise=None):
 
 @pytest.mark.parametrize("prediction_head", [False, True])
 @pytest.mark.parametrize("own", [True, False])
-def test_the_loss_is_that_of_a_plain_loop(batch, own, prediction_head):
+def test_paws_loss_equals_a_plain_loop(batch, own, prediction_head):
     network = make_network(prediction_head=prediction_head)
     teacher = copy.deepcopy(network)
     if not own:
@@ -109,7 +109,7 @@ def test_the_loss_is_that_of_a_plain_loop(batch, own, prediction_head):
     assert state == {}
 
 
-def test_bam_paws_draws_the_last_layer_once_with_the_deviation_of_a_mean_and_pays_for_its_prior(batch):
+def test_bam_paws_loss_has_one_draw_and_the_kl(batch):
     method = replace(find("bam-paws"), prior=PriorLoss(weight=0.5, warmup=8, samples=100))
     network = make_network("bam-paws")
     losses, _ = method.loss(network, network, batch, {}, 2)
@@ -121,7 +121,7 @@ def test_bam_paws_draws_the_last_layer_once_with_the_deviation_of_a_mean_and_pay
     assert losses.total.item() == pytest.approx(unlabelled + me_max + world * kl, abs=1e-6)
 
 
-def test_the_mean_of_m_draws_of_a_linear_layer_has_the_deviation_over_root_m():
+def test_bam_paws_noise_has_the_std_of_a_mean():
     """Two-sided test of the variance of 4000 draws against its chi-squared law: fails by chance once in a million."""
     from scipy.stats import chi2
 
@@ -137,7 +137,7 @@ def test_the_mean_of_m_draws_of_a_linear_layer_has_the_deviation_over_root_m():
     assert ((draws.double().mean(0) - mean[0]).abs() < 6 * deviation[0] / math.sqrt(50 * 4000)).all()
 
 
-def test_no_gradient_flows_into_targets_or_teacher(batch):
+def test_paws_has_no_gradient_into_targets_or_teacher(batch):
     network = make_network()
     teacher = copy.deepcopy(network)
     large = batch.large.clone().requires_grad_()
@@ -154,7 +154,7 @@ def test_no_gradient_flows_into_targets_or_teacher(batch):
 
 
 @pytest.mark.parametrize("method", ["paws", "bam-paws"])
-def test_a_teacher_that_is_a_copy_teaches_as_the_network_itself_does(batch, method):
+def test_paws_teacher_copy_equals_self_teaching(batch, method):
     """In training mode too: before its onset, PAWS+SWA is PAWS."""
     network = make_network(method).train()
     teacher = copy.deepcopy(network)
@@ -166,7 +166,7 @@ def test_a_teacher_that_is_a_copy_teaches_as_the_network_itself_does(batch, meth
     assert all(torch.equal(before[key], after[key]) for key in before if "running" in key)
 
 
-def test_me_max_pulls_the_mean_prediction_towards_uniform(batch):
+def test_paws_me_max_raises_the_entropy(batch):
     network = make_network()
     method = find("paws")
 
@@ -183,7 +183,7 @@ def test_me_max_pulls_the_mean_prediction_towards_uniform(batch):
     assert entropy() > before
 
 
-def test_me_max_can_be_left_out(batch):
+def test_paws_without_me_max(batch):
     network = make_network()
     losses, _ = replace(find("paws"), me_max=False).loss(network, network, batch, {}, 0)
     assert set(losses.parts) == {"unlabelled"}
@@ -191,7 +191,7 @@ def test_me_max_can_be_left_out(batch):
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_a_class_without_support_is_never_assigned_and_gives_finite_gradients(batch, smoothing):
+def test_paws_class_without_support_is_never_assigned(batch, smoothing):
     network = make_network()
     without = replace(batch, labels=torch.tensor([0, 0, 1, 1, 0, 1]))
     losses, _ = replace(find("paws"), smoothing=smoothing).loss(network, network, without, {}, 0)
@@ -201,7 +201,7 @@ def test_a_class_without_support_is_never_assigned_and_gives_finite_gradients(ba
     assert all(torch.isfinite(p.grad).all() for p in network.parameters() if p.grad is not None)
 
 
-def test_assignments_are_computed_in_full_precision_under_autocast(batch):
+def test_paws_assigns_in_full_precision(batch):
     """With τ = 0.1 an error of one in 256, bfloat16's, of a similarity would be one of several percent of a weight."""
     paws = find("paws")
     z = torch.randn(SUPPORT + 2 * POOL, 8, generator=torch.Generator().manual_seed(0))
@@ -214,13 +214,13 @@ def test_assignments_are_computed_in_full_precision_under_autocast(batch):
     torch.testing.assert_close(rounded, paws._assign(z.bfloat16().float(), labels, batch), rtol=0, atol=0)
 
 
-def test_two_large_views_alone_are_enough(batch):
+def test_paws_works_without_small_views(batch):
     network = make_network()
     losses, _ = find("paws").loss(network, network, replace(batch, small=None), {}, 0)
     assert torch.isfinite(losses.total)
 
 
-def test_identical_views_at_the_support_have_the_loss_worked_out_by_hand():
+def test_paws_loss_by_hand():
     """One support image a class, orthogonal representations, views equal to the first: q = e^(1/τ) / (e^(1/τ) + 1)."""
     network = make_network()
 
@@ -249,7 +249,7 @@ def test_identical_views_at_the_support_have_the_loss_worked_out_by_hand():
     assert losses.parts["me_max"].item() == pytest.approx(t * math.log(t) + (1 - t) * math.log(1 - t), abs=1e-12)
 
 
-def test_the_true_classes_of_the_pool_change_no_loss(batch):
+def test_paws_ignores_hidden_labels(batch):
     network = make_network()
     first, _ = find("paws").loss(network, network, batch, {}, 0)
     other, _ = find("paws").loss(network, network, replace(batch, hidden=batch.hidden + 2), {}, 0)

@@ -48,7 +48,7 @@ def signals_run(tiny):
     return replace(tiny, data="phc", labels=8, method="bam-uda")
 
 
-def test_a_run_with_parts_of_ones_own_trains_and_is_evaluated_with_the_same_parts(signals_run, own):
+def test_components_train_and_evaluate(signals_run, own):
     folder = fit_folder(signals_run, components=own)
     stored = folder.config
     assert (stored.data, stored.network.name, stored.views) == ("custom", "custom", Views("custom", "custom", "custom"))
@@ -56,20 +56,20 @@ def test_a_run_with_parts_of_ones_own_trains_and_is_evaluated_with_the_same_part
     assert load(folder.path, own).metrics["samples"] == 40
 
 
-def test_a_folder_that_happens_to_be_called_own_is_not_the_data(signals_run, own, tmp_path, monkeypatch):
+def test_components_data_win_over_a_folder_named_custom(signals_run, own, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own").mkdir()
     assert fit_folder(signals_run, components=own).config.data == "custom"
 
 
-def test_signals_are_normalised_channel_by_channel(signals_run, own):
+def test_components_are_normalised_by_channel(signals_run, own):
     network = load(fit_folder(signals_run, components=own).path, own).network
     held = own.data.train.samples(np.arange(80))
     np.testing.assert_allclose(network.offset.ravel(), held.mean(axis=(0, 2)), rtol=1e-5)
     np.testing.assert_allclose(network.scale.ravel(), held.std(axis=(0, 2)), rtol=1e-5)
 
 
-def test_it_is_resumed_bit_for_bit(signals_run, own, tmp_path):
+def test_components_resume_bit_for_bit(signals_run, own, tmp_path):
     whole = fit_folder(signals_run, components=own).weights()
     part = replace(signals_run, out=str(tmp_path / "part"))
     calls = []
@@ -88,7 +88,7 @@ def test_it_is_resumed_bit_for_bit(signals_run, own, tmp_path):
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
-def test_without_the_parts_the_error_says_what_to_give(signals_run, own, capsys):
+def test_components_missing_ones_are_named(signals_run, own, capsys):
     folder = fit_folder(signals_run, components=own)
     for given, missing in (
         (Components(), "the data of this run was given in Python"),
@@ -102,7 +102,7 @@ def test_without_the_parts_the_error_says_what_to_give(signals_run, own, capsys)
     assert "components=Components(data=...)" in capsys.readouterr().err
 
 
-def test_parts_that_do_not_fit_are_refused_before_there_is_a_folder(signals_run, own):
+def test_components_that_do_not_fit_leave_no_folder(signals_run, own):
     with pytest.raises(UserError, match=r"makes \(2, 4, 28\) of 2 samples"):
         fit_folder(signals_run, components=replace(own, backbone=lambda shape: nn.Conv1d(shape[0], 4, 5)))
     with pytest.raises(UserError, match="no view named 'wild'"):

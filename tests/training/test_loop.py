@@ -19,7 +19,7 @@ def rows(folder: RunFolder):
 
 
 @pytest.mark.parametrize("method", ["supervised", "fixmatch"])
-def test_two_runs_with_one_seed_are_bit_identical_and_another_seed_is_not(tiny, tmp_path, method):
+def test_train_is_determined_by_the_seed(tiny, tmp_path, method):
     first, again, other = (
         fit_folder(replace(tiny, method=method, out=str(tmp_path / name), seed=seed))
         for name, seed in (("a", 0), ("b", 0), ("c", 1))
@@ -29,7 +29,7 @@ def test_two_runs_with_one_seed_are_bit_identical_and_another_seed_is_not(tiny, 
     assert (first.path / "weights.safetensors").read_bytes() != (other.path / "weights.safetensors").read_bytes()
 
 
-def test_a_line_of_metrics_has_every_figure(tiny):
+def test_train_writes_all_metrics(tiny):
     lines = rows(fit_folder(tiny))
     assert [line["step"] for line in lines] == [4, 8, 12]
     asked = {"accuracy", "ece", "nll", "brier", "raw_accuracy", "raw_ece", "purity", "acceptance", "pool_confidence"}
@@ -40,7 +40,7 @@ def test_a_line_of_metrics_has_every_figure(tiny):
         assert line["labelled_loss"] > 0
 
 
-def test_purity_is_null_where_the_pools_labels_are_unknown_and_acceptance_stays(tiny, tmp_path):
+def test_train_writes_no_purity_without_labels(tiny, tmp_path):
     accept_all = replace(tiny, selection=replace(tiny.selection, threshold=0.0))
     line = rows(fit_folder(accept_all))[-1]
     assert line["acceptance"] == 1
@@ -72,7 +72,7 @@ def steps(monkeypatch):
     return seen
 
 
-def test_learning_rates_fall_as_the_schedule_says_the_heads_too(tiny, tmp_path, steps):
+def test_train_follows_the_learning_rate_schedule(tiny, tmp_path, steps):
     fit_folder(replace(tiny, method="bam-uda", optimizer=Optimizer(lr=0.5), head=Head(lr=0.02)))
     shares = [math.cos(7 * math.pi * k / (16 * 12)) for k in range(12)]
     np.testing.assert_allclose([rates for rates, _ in steps], [[0.5 * s, 0.5 * s, 0.02 * s] for s in shares])
@@ -84,7 +84,7 @@ def test_learning_rates_fall_as_the_schedule_says_the_heads_too(tiny, tmp_path, 
     np.testing.assert_allclose([rates for rates, _ in steps], [[0.5 * s, 0.5 * s] for s in shares])
 
 
-def test_a_line_has_the_means_of_the_steps_since_the_line_before(tiny, steps):
+def test_train_averages_since_the_last_evaluation(tiny, steps):
     lines = rows(fit_folder(replace(tiny, method="uda", selection=replace(tiny.selection, threshold=0.12))))
     accepted = []
     for number, line in enumerate(lines):
@@ -100,7 +100,7 @@ def test_a_line_has_the_means_of_the_steps_since_the_line_before(tiny, steps):
     assert len(set(accepted)) > 1  # else a sum from the start would do as well
 
 
-def test_the_elbo_of_a_run_divides_by_the_samples_of_its_pool(tiny, digits_data):
+def test_train_divides_the_kl_by_the_pool(tiny, digits_data):
     run = replace(tiny, method="bam-uda", steps=1)
     (line,) = rows(fit_folder(run))
     network = build.build_network(build.resolve(run), build_data.task_of(digits_data))
@@ -108,14 +108,14 @@ def test_the_elbo_of_a_run_divides_by_the_samples_of_its_pool(tiny, digits_data)
 
 
 @pytest.mark.parametrize("method", ["fixmatch", "paws"])
-def test_a_run_without_a_test_set_trains_and_saves(tiny, tmp_path, method):
+def test_train_works_without_a_test_set(tiny, tmp_path, method):
     images, labels = digits()
     np.savez(tmp_path / "train.npz", images=images, labels=labels)
     folder = fit_folder(replace(tiny, method=method, data=str(tmp_path / "train.npz")))
     assert (folder.path / "weights.safetensors").exists()
 
 
-def test_evaluated_are_the_averaged_weights_with_the_raw_beside_them(tiny):
+def test_train_evaluates_averaged_and_raw_weights(tiny):
     every = replace(tiny.evaluation, samples=None)
     folder = fit_folder(replace(tiny, average=Average(decay=1.0), evaluation=every))
     averaged, raw = folder.weights(), folder.weights(RAW)
@@ -130,7 +130,7 @@ def test_evaluated_are_the_averaged_weights_with_the_raw_beside_them(tiny):
     assert sum(row["count"] for row in result["classes"]) == 397
 
 
-def test_it_learns(tiny):
+def test_train_learns(tiny):
     """40 labels of ten digits: far better than chance, in seconds."""
     folder = fit_folder(
         replace(tiny, steps=150, batch=replace(tiny.batch, labelled=16), evaluation=replace(tiny.evaluation, every=0.2))

@@ -15,7 +15,7 @@ from surelabel.utils.errors import UserError
 from tests.helpers.runs import fit_folder
 
 
-def test_timings_lie_beside_the_metrics(tiny):
+def test_stopwatch_writes_one_row_per_evaluation(tiny):
     folder = fit_folder(tiny)
     lines = [json.loads(line) for line in (folder.path / "timings.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [4, 8, 12]
@@ -25,7 +25,7 @@ def test_timings_lie_beside_the_metrics(tiny):
     assert all(line["stepping"] == pytest.approx(line["views"] + line["training"]) for line in lines)
 
 
-def test_what_a_gpu_has_still_to_do_at_the_end_of_a_lap_is_time_of_its_steps(tiny, monkeypatch):
+def test_stopwatch_waits_for_the_gpu(tiny, monkeypatch):
     """Launching a step takes little time; waiting for all of them takes more."""
     clock = [0.0]
 
@@ -49,7 +49,7 @@ def test_what_a_gpu_has_still_to_do_at_the_end_of_a_lap_is_time_of_its_steps(tin
 
 @pytest.mark.parametrize("check_every", [1, 3])
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_a_loss_that_is_no_finite_number_is_told_with_its_step(tiny, digits_data, tmp_path, check_every, bad):
+def test_divergence_guard_names_the_step(tiny, digits_data, tmp_path, check_every, bad):
     run = build.resolve(tiny)
     state = build.build_state(run, build.build_network(run, build_data.task_of(digits_data)), build.build_method(run))
     loader = build.build_loader(run, digits_data, build_data.build_split(run, digits_data))
@@ -60,7 +60,7 @@ def test_a_loss_that_is_no_finite_number_is_told_with_its_step(tiny, digits_data
             guard.record(torch.tensor(loss))
 
 
-def test_a_run_without_a_test_set_does_not_save_what_diverged(tiny, tmp_path):
+def test_divergence_without_a_test_set_is_not_saved(tiny, tmp_path):
     stored = dict(np.load(tiny.data))
     np.savez(tmp_path / "train.npz", images=stored["images"], labels=stored["labels"])
     run = replace(tiny, data=str(tmp_path / "train.npz"), optimizer=Optimizer(lr=1e38), steps=1)
@@ -71,7 +71,7 @@ def test_a_run_without_a_test_set_does_not_save_what_diverged(tiny, tmp_path):
     assert not (run.folder / "checkpoint.pt").exists()
 
 
-def test_a_run_that_diverges_stops_and_keeps_its_last_good_checkpoint(tiny):
+def test_divergence_keeps_the_last_good_checkpoint(tiny):
     run = replace(tiny, optimizer=Optimizer(lr=20), evaluation=replace(tiny.evaluation, every=5))
     with pytest.raises(
         UserError, match=r"became (nan|inf) at step \d+, and the run stopped; .* keeps its last good checkpoint"

