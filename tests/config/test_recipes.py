@@ -24,12 +24,12 @@ def test_recipe_is_valid_for_every_benchmark(method, benchmark, size):
         with pytest.raises(UserError, match="ImageNet has recipes only for paws"):
             recipe(method, data, labels, size)
         return
-    run = validate(recipe(method, data, labels, size))
-    assert (run.method, run.data, run.labels) == (method, data, labels)
-    for duration in (run.head.kl_warmup, run.optimizer.warmup, run.teacher.onset, run.teacher.warmup):
-        assert steps_of(duration, run.steps) < run.steps
-    if not run.base.endswith("paws"):
-        assert run.batch.ratio == (1 if "phc" in benchmark or run.base.endswith("pseudo-label") else 7)
+    config = validate(recipe(method, data, labels, size))
+    assert (config.method, config.data, config.labels) == (method, data, labels)
+    for duration in (config.head.kl_warmup, config.optimizer.warmup, config.teacher.onset, config.teacher.warmup):
+        assert steps_of(duration, config.steps) < config.steps
+    if not config.base.endswith("paws"):
+        assert config.batch.ratio == (1 if "phc" in benchmark or config.base.endswith("pseudo-label") else 7)
 
 
 def test_parse_without_a_method():
@@ -52,14 +52,14 @@ def test_recipe_pseudo_label_on_crystals_is_fixmatch(base, size):
     """Weak and strong views are the same there: a study that showed both would show one thing twice."""
     one, two = (build.resolve(recipe(f"{base}{name}", "phc", "10%", size)) for name in ("pseudo-label", "fixmatch"))
     assert replace(one, method=two.method, out=two.out) == two
-    methods = [replace(build.build_method(run), views=None, ratio=1) for run in (one, two)]
+    methods = [replace(build.build_method(config), views=None, ratio=1) for config in (one, two)]
     assert methods[0] == methods[1]
 
 
 def test_finetune_keeps_precision_and_compile():
-    run = replace(recipe("paws+ema", "imagenet", "10%", "paper"), compile=False)
-    tuned = finetune(run, "run", 100)
-    assert run.precision == "32"
+    config = replace(recipe("paws+ema", "imagenet", "10%", "paper"), compile=False)
+    tuned = finetune(config, "run", 100)
+    assert config.precision == "32"
     assert (tuned.precision, tuned.compile) == ("32", False)
 
 
@@ -76,15 +76,20 @@ def test_recipe_epochs_match_the_data():
 
 def test_recipe_has_the_constants_of_paws():
     """facts: PAWS's released configuration for CIFAR-10, and the averages of the paper."""
-    run = recipe("paws+ema", "cifar10", 4000, "paper")
+    config = recipe("paws+ema", "cifar10", 4000, "paper")
     epoch = 196  # of 256 images in 50,000
-    assert (run.steps, run.paws.unlabelled, run.paws.per_class, run.paws.support_views) == (600 * epoch, 256, 64, 2)
-    rate = run.optimizer
+    assert (config.steps, config.paws.unlabelled, config.paws.per_class, config.paws.support_views) == (
+        600 * epoch,
+        256,
+        64,
+        2,
+    )
+    rate = config.optimizer
     assert (rate.lr * rate.start, rate.lr, rate.lr * rate.end) == pytest.approx((0.8, 3.2, 0.032))
     assert (rate.warmup, rate.lars_trust, rate.momentum, rate.weight_decay) == (10 * epoch, 0.001, 0.9, 1e-6)
-    assert (run.paws.temperature, run.paws.smoothing, run.paws.width) == (0.1, 0.1, 128)
-    assert (run.paws.large_scale, run.paws.small_scale_min, run.paws.small_scale) == (0.75, 0.3, 0.75)
-    assert (run.teacher.schedule, run.teacher.gamma, run.teacher.warmup) == ("linear", 0.996, 50 * epoch)
+    assert (config.paws.temperature, config.paws.smoothing, config.paws.width) == (0.1, 0.1, 128)
+    assert (config.paws.large_scale, config.paws.small_scale_min, config.paws.small_scale) == (0.75, 0.3, 0.75)
+    assert (config.teacher.schedule, config.teacher.gamma, config.teacher.warmup) == ("linear", 0.996, 50 * epoch)
     assert recipe("paws+swa", "cifar10", 4000, "paper").teacher.onset == 200 * epoch
     assert recipe("paws+swa", "cifar100", 4000, "paper").teacher.onset == 100 * epoch
     natural = recipe("paws+ema", "imagenet", "10%", "paper")

@@ -6,9 +6,9 @@ from surelabel.utils.errors import UserError
 
 
 def test_config_can_be_written_and_read_back(tmp_path):
-    run = RunConfig(labels="1%", network=Network("wrn-10-2", padding="circular"), out="x: y # z", threads=3)
-    write_yaml(run, tmp_path / "config.yaml")
-    assert read_run(tmp_path) == run
+    config = RunConfig(labels="1%", network=Network("wrn-10-2", padding="circular"), out="x: y # z", threads=3)
+    write_yaml(config, tmp_path / "config.yaml")
+    assert read_run(tmp_path) == config
 
 
 def test_with_settings_sets_by_dotted_name():

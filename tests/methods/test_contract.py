@@ -33,13 +33,13 @@ LARS = Optimizer(lr=0.5, nesterov=False, weight_decay=1e-3, lars_trust=0.02, sch
 def parts(request, tiny, digits_data):
     method, choice = request.param
     change = {"optimizer": choice} if isinstance(choice, Optimizer) else {"forward": choice}
-    run = build.resolve(replace(tiny, method=method, **change))
-    method = build.build_method(run)
+    config = build.resolve(replace(tiny, method=method, **change))
+    method = build.build_method(config)
 
     def make() -> TrainState:
-        return build.build_state(run, build.build_network(run, build_data.task_of(digits_data)), method)
+        return build.build_state(config, build.build_network(config, build_data.task_of(digits_data)), method)
 
-    return run, method, build.build_loader(run, digits_data, build_data.build_split(run, digits_data)), make
+    return config, method, build.build_loader(config, digits_data, build_data.build_split(config, digits_data)), make
 
 
 def train(method, loader, state: TrainState, steps: int) -> None:
@@ -103,12 +103,12 @@ def equal(mine, theirs) -> bool:
 
 
 def test_weight_decay_skips_only_biases_and_norms(parts):
-    run, _, _, make = parts
+    config, _, _, make = parts
     state = make()
     decayed, spared, *bayesian = [group for optimizer in state.optimizers for group in optimizer.param_groups]
-    assert decayed["weight_decay"] == run.optimizer.weight_decay
+    assert decayed["weight_decay"] == config.optimizer.weight_decay
     assert spared["weight_decay"] == 0
-    assert (decayed.get("trust", 0), spared.get("trust", 0)) == (run.optimizer.lars_trust, 0)
+    assert (decayed.get("trust", 0), spared.get("trust", 0)) == (config.optimizer.lars_trust, 0)
     names = {id(parameter): name for name, parameter in state.network.named_parameters()}
     groups = (decayed, spared, *bayesian)
     grouped = [id(parameter) for group in groups for parameter in group["params"]]
@@ -116,7 +116,7 @@ def test_weight_decay_skips_only_biases_and_norms(parts):
     small = {id(parameter) for parameter in state.network.parameters() if parameter.ndim == 1}
     assert all(id(p) in small or names[id(p)].endswith("_rho") for p in spared["params"])
     assert all(id(p) not in small and "_rho" not in names[id(p)] for p in decayed["params"])
-    assert len(bayesian) == (run.method.startswith("bam-") and run.base != "bam-paws")
+    assert len(bayesian) == (config.method.startswith("bam-") and config.base != "bam-paws")
     for group in bayesian:
         assert {names[id(p)].split(".")[0] for p in group["params"]} == {"head"}
         assert (group["lr"], group["weight_decay"]) == (0.01, 0)

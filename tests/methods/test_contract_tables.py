@@ -34,14 +34,14 @@ def table():
 
 @pytest.fixture(params=[method + teacher for method in SELF_TRAINING for teacher in ("", *(f"+{t}" for t in TEACHERS))])
 def parts(request, tiny, table):
-    run = replace(tiny, method=request.param, labels=9, network=Network("mlp-2-16", norm_momentum=0.1))
-    run = build.resolve(replace(run, views=Views("noise", "noise", "corrupt")))
-    method = build.build_method(run)
+    config = replace(tiny, method=request.param, labels=9, network=Network("mlp-2-16", norm_momentum=0.1))
+    config = build.resolve(replace(config, views=Views("noise", "noise", "corrupt")))
+    method = build.build_method(config)
 
     def make() -> TrainState:
-        return build.build_state(run, build.build_network(run, build_data.task_of(table)), method)
+        return build.build_state(config, build.build_network(config, build_data.task_of(table)), method)
 
-    return method, build.build_loader(run, table, build_data.build_split(run, table)), make
+    return method, build.build_loader(config, table, build_data.build_split(config, table)), make
 
 
 def train(method, loader, state, steps):
@@ -66,8 +66,10 @@ def test_method_on_tables_reaches_all_weights_and_resumes(parts, tmp_path):
 
 
 def test_loader_ranks_see_the_global_batch(tiny, table):
-    run = build.resolve(replace(tiny, labels=9, network=Network("mlp-1-8"), views=Views("noise", "noise", "corrupt")))
-    loader = build.build_loader(run, table, build_data.build_split(run, table))
+    config = build.resolve(
+        replace(tiny, labels=9, network=Network("mlp-1-8"), views=Views("noise", "noise", "corrupt"))
+    )
+    loader = build.build_loader(config, table, build_data.build_split(config, table))
     alone = loader(3)
     shares = [replace(loader, world=World(rank, 2))(3) for rank in range(2)]
     for name in ("labelled", "weak", "strong", "labels"):
@@ -76,8 +78,8 @@ def test_loader_ranks_see_the_global_batch(tiny, table):
 
 
 def test_build_loader_rejects_image_views_and_paws_for_tables(tiny, table):
-    run = replace(tiny, labels=9)
+    config = replace(tiny, labels=9)
     with pytest.raises(UserError, match=r"views\.weak weak is a view of images.*choose none, noise, corrupt"):
-        build.build_loader(run, table, np.arange(9))
+        build.build_loader(config, table, np.arange(9))
     with pytest.raises(UserError, match="paws compares crops of images"):
-        build.build_loader(replace(run, method="paws"), table, np.arange(9))
+        build.build_loader(replace(config, method="paws"), table, np.arange(9))

@@ -22,10 +22,10 @@ SUPPORT, POOL, SMALLS = 6, 5, 3
 
 def make_network(method="paws", **settings):
     """In evaluation mode and float64, so that a sample's output does not depend on the batch it is in."""
-    run = RunConfig(
+    config = RunConfig(
         method=method, network=Settings("wrn-10-1", norm_momentum=0.1), paws=PawsSettings(width=8, **settings)
     )
-    made = build.build_network(run, TASK).double().eval()
+    made = build.build_network(config, TASK).double().eval()
     for norm in (module for module in made.modules() if isinstance(module, torch.nn.BatchNorm1d)):
         norm.running_var.fill_(1e-4)  # representations far enough apart that assignments differ
     return made
@@ -92,15 +92,15 @@ def by_hand(network, teacher, batch, method, noise=None):
 
 
 @pytest.mark.parametrize("prediction_head", [False, True])
-@pytest.mark.parametrize("own", [True, False])
-def test_paws_loss_equals_a_plain_loop(batch, own, prediction_head):
+@pytest.mark.parametrize("self_teaching", [True, False])
+def test_paws_loss_equals_a_plain_loop(batch, self_teaching, prediction_head):
     network = make_network(prediction_head=prediction_head)
     teacher = copy.deepcopy(network)
-    if not own:
+    if not self_teaching:
         with torch.no_grad():
             for parameter in teacher.parameters():
                 parameter.add_(0.02 * torch.randn_like(parameter))
-    method = replace(find("paws"), self_teaching=own)
+    method = replace(find("paws"), self_teaching=self_teaching)
     losses, state = method.loss(network, teacher, batch, method.init(), 0)
     unlabelled, me_max = by_hand(network, teacher, batch, method)
     assert losses.parts["unlabelled"].item() == pytest.approx(unlabelled, abs=1e-9)
@@ -146,11 +146,11 @@ def test_paws_has_no_gradient_into_targets_or_teacher(batch):
     losses.total.backward()
     assert all(parameter.grad is None for parameter in teacher.parameters())
     # With its own targets, the gradient is that of targets which are held fixed.
-    own = large.grad.clone()
+    self_teaching = large.grad.clone()
     large.grad = None
     losses, _ = replace(method, self_teaching=True).loss(network, network, replace(batch, large=large), {}, 0)
     losses.total.backward()
-    torch.testing.assert_close(large.grad, own)
+    torch.testing.assert_close(large.grad, self_teaching)
 
 
 @pytest.mark.parametrize("method", ["paws", "bam-paws"])
@@ -159,9 +159,9 @@ def test_paws_teacher_copy_equals_self_teaching(batch, method):
     network = make_network(method).train()
     teacher = copy.deepcopy(network)
     before = copy.deepcopy(teacher.state_dict())
-    own, _ = find(method).loss(copy.deepcopy(network), network, batch, {}, 0)
+    self_teaching, _ = find(method).loss(copy.deepcopy(network), network, batch, {}, 0)
     taught, _ = replace(find(method), self_teaching=False).loss(network, teacher, batch, {}, 0)
-    torch.testing.assert_close(taught.total, own.total, rtol=1e-12, atol=0)
+    torch.testing.assert_close(taught.total, self_teaching.total, rtol=1e-12, atol=0)
     after = teacher.state_dict()
     assert all(torch.equal(before[key], after[key]) for key in before if "running" in key)
 

@@ -156,9 +156,9 @@ def test_bam_loss_equals_algorithm_1(batch, forward, form):
 def test_bam_sharpens_samples_only_for_pseudo_labels(batch, forward):
     """As the released code has it: what is evaluated is sampled as it is."""
     target = Target(0.5, sharpen_samples=True)
-    run = RunConfig(method="bam-uda", network=Settings("wrn-10-1"), target=target, forward=forward)
-    method = build.build_method(run)
-    network = build.build_network(run, TASK).double().eval()
+    config = RunConfig(method="bam-uda", network=Settings("wrn-10-1"), target=target, forward=forward)
+    method = build.build_method(config)
+    network = build.build_network(config, TASK).double().eval()
     losses, _ = method.loss(network, network, batch, method.init(), 0)
     plain = network.predict(batch.weak, batch.draws("pseudo-labels")).probs
     sharp = network.head.predict(network.features(batch.weak), batch.draws("pseudo-labels"), temperature=0.5).probs

@@ -107,13 +107,13 @@ def test_frozen_features_train_and_predict(tiny, tmp_path, digits_data):
         Image.fromarray(digits_data.train.samples(np.array([number]))[0, 0]).resize((32, 32)).save(
             place / f"{number}.png"
         )
-    run = replace(
+    config = replace(
         tiny, method="bam-uda", data=str(tmp_path / "pictures"), labels="all", image_size=32, steps=6,
         network=Network("mlp-1-16", norm_momentum=0.1),
         encoder="efficientnet-lite0",
         views=Views("noise", "noise", "corrupt"), evaluation=Evaluation(every=3),
     )  # fmt: skip
-    folder = fit_folder(run)
+    folder = fit_folder(config)
     assert load(folder.path).metrics["samples"] == 10
     assert len(load(folder.path).predict(str(tmp_path / "pictures" / "test"))) == 10
     weights = folder.weights()

@@ -31,22 +31,22 @@ def test_resolve_gives_a_table_one_thread(tiny, monkeypatch):
     table = replace(tiny, data="a.csv", threads=None, network=network)
     pictures = replace(table, encoder="efficientnet-lite0")
     asked = (table, replace(table, threads=4), pictures, replace(tiny, threads=None))
-    assert [build.resolve(run).threads for run in asked] == [1, 4, 8, 8]
+    assert [build.resolve(config).threads for config in asked] == [1, 4, 8, 8]
 
 
 def test_build_method_overrides_published_values(tiny):
-    run = replace(tiny, method="uda", selection=Selection(0.5), target=Target(0.0), weight=3.0, forward="joint")
-    method = build.build_method(run)
+    config = replace(tiny, method="uda", selection=Selection(0.5), target=Target(0.0), weight=3.0, forward="joint")
+    method = build.build_method(config)
     assert (method.select.threshold, method.target, method.weight, method.forward) == (0.5, Hard(), 3.0, "joint")
-    assert build.build_method(replace(run, target=Target(0.7))).target == Sharpen(0.7)
+    assert build.build_method(replace(config, target=Target(0.7))).target == Sharpen(0.7)
 
 
 def test_build_method_passes_every_setting(tiny):
     by = {"start": 0.2, "warmup": 5, "window": 7, "statistic": "std", "inclusive": False, "lagged": True}
     head = Head(samples=9, sampling="weights", prior_std=0.3, kl="mean", kl_weight=3.0, kl_warmup=4)
     selection, target = Selection(quantile=0.6, **by), Target(sharpen_samples=True)
-    run = replace(tiny, method="bam-uda", selection=selection, head=head, target=target)
-    method = build.build_method(run, 77)
+    config = replace(tiny, method="bam-uda", selection=selection, head=head, target=target)
+    method = build.build_method(config, 77)
     assert method.select == Uncertainty(0.6, **by)
     assert method.head == Bayesian(9, "weights", 0.3)
     assert method.prior == PriorLoss("mean", 3.0, 4, 77)
@@ -60,8 +60,8 @@ def test_build_method_passes_every_setting(tiny):
 
 def test_build_optimizers_passes_every_setting(tiny, digits_data):
     def made(method, **settings):
-        run = replace(tiny, method=method, optimizer=Optimizer(**settings), head=Head(lr=0.07))
-        return build.build_optimizers(build.build_network(run, build_data.task_of(digits_data)), run)
+        config = replace(tiny, method=method, optimizer=Optimizer(**settings), head=Head(lr=0.07))
+        return build.build_optimizers(build.build_network(config, build_data.task_of(digits_data)), config)
 
     for nesterov in (False, True):
         plain, adam = made("bam-uda", lr=0.3, momentum=0.8, nesterov=nesterov, weight_decay=0.02)
@@ -79,8 +79,10 @@ def test_build_optimizers_passes_every_setting(tiny, digits_data):
 
 @pytest.mark.parametrize("buffers", ["copy", "average"])
 def test_build_state_averages_buffers_if_asked(tiny, digits_data, buffers):
-    run = build.resolve(replace(tiny, average=replace(tiny.average, decay=0.5, warm=False, buffers=buffers)))
-    state = build.build_state(run, build.build_network(run, build_data.task_of(digits_data)), build.build_method(run))
+    config = build.resolve(replace(tiny, average=replace(tiny.average, decay=0.5, warm=False, buffers=buffers)))
+    state = build.build_state(
+        config, build.build_network(config, build_data.task_of(digits_data)), build.build_method(config)
+    )
     norm = next(name for name, _ in state.network.named_buffers() if name.endswith("running_mean"))
     for value in (0.0, 8.0):
         state.network.get_buffer(norm).fill_(value)
@@ -100,9 +102,11 @@ def test_build_state_averages_buffers_if_asked(tiny, digits_data, buffers):
     ],
 )
 def test_averaging_rule_follows_the_method_name(tiny, digits_data, method, settings, rule):
-    run = build.resolve(replace(tiny, method=method, teacher=Teacher(**settings)))
-    assert build.averaging_rule(run) == rule
-    state = build.build_state(run, build.build_network(run, build_data.task_of(digits_data)), build.build_method(run))
+    config = build.resolve(replace(tiny, method=method, teacher=Teacher(**settings)))
+    assert build.averaging_rule(config) == rule
+    state = build.build_state(
+        config, build.build_network(config, build_data.task_of(digits_data)), build.build_method(config)
+    )
     assert (state.average is None) == (rule is None)
     assert (state.teacher is state.network) == ("+" not in method)
     assert (state.evaluated is state.network) == (rule is None)
@@ -117,12 +121,12 @@ def test_build_method_separates_the_teacher_pass(tiny):
 def test_build_loader_sizes_small_views(tiny, digits_data):
     labelled = build_data.build_split(tiny, digits_data)
     for given, size in ((None, 4), (6, 6)):
-        run = replace(tiny, method="paws", paws=replace(tiny.paws, small_size=given))
-        assert build.build_loader(run, digits_data, labelled)(0).small.shape[-2:] == (size, size)
+        config = replace(tiny, method="paws", paws=replace(tiny.paws, small_size=given))
+        assert build.build_loader(config, digits_data, labelled)(0).small.shape[-2:] == (size, size)
 
 
 def test_build_rejects_impossible_paws_settings(tiny, digits_data):
-    with pytest.raises(UserError, match=r"Set paws\.small_crops 0"):
+    with pytest.raises(UserError, match=r"set paws\.small_crops to 0"):
         build.build_loader(
             replace(tiny, method="paws", paws=replace(tiny.paws, view="periodic")), digits_data, np.arange(4)
         )

@@ -48,7 +48,7 @@ def test_read_checkpoint_runs_no_code(tmp_path):
 
     path = tmp_path / "checkpoint.pt"
     write_checkpoint(path, {"step": Trap()})
-    with pytest.raises(Damaged, match="is no checkpoint"):
+    with pytest.raises(Damaged, match="is not a checkpoint"):
         read_checkpoint(path)
     assert not (tmp_path / "sprung").exists()
     with pytest.raises(Damaged, match="cannot be read"):

@@ -40,8 +40,8 @@ def test_describe_found_counts_labels():
 
 
 def test_show_result_names_the_samples():
-    figures = {"accuracy": 0.5, "ece": 0.1, "nll": 1.0, "brier": 0.5}
-    result = {"samples": 7, "averaged": figures, "raw": figures, "classes": []}
+    metrics = {"accuracy": 0.5, "ece": 0.1, "nll": 1.0, "brier": 0.5}
+    result = {"samples": 7, "averaged": metrics, "raw": metrics, "classes": []}
     text = io.StringIO()
     show_result(Console(file=text, width=100), result)
     show_result(Console(file=text, width=100), result, of="labelled samples of [new].csv")

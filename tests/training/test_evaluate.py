@@ -31,19 +31,11 @@ def test_predict_rejects_nan(network, digits_data):
         predict(network, digits_data.test, np.arange(3), 3)
 
 
-def test_evaluation_subset_is_always_the_same(digits_data):
-    part = evaluation_subset(digits_data.test, 100)
-    assert len(np.unique(part)) == 100
-    assert np.array_equal(part, evaluation_subset(digits_data.test, 100))
-    assert np.array_equal(evaluation_subset(digits_data.test, None), labelled_indices(digits_data.test))
-    assert len(fixed_sample(digits_data.test, 10**6)) == len(digits_data.test)
-
-
 @pytest.mark.parametrize("batch", [3, 100])
 def test_paws_support_is_each_labelled_image_with_its_class(tiny, digits_data, batch):
-    run = replace(tiny, method="paws")
-    network = build.build_network(run, build_data.task_of(digits_data)).train()
-    labelled = build_data.build_split(run, digits_data)
+    config = replace(tiny, method="paws")
+    network = build.build_network(config, build_data.task_of(digits_data)).train()
+    labelled = build_data.build_split(config, digits_data)
     find("paws").before_evaluation(network, digits_data.train, labelled, batch)
     assert network.training
     network.eval()
@@ -59,11 +51,15 @@ def test_paws_support_is_each_labelled_image_with_its_class(tiny, digits_data, b
             torch.testing.assert_close(row, votes / votes.sum(), rtol=1e-4, atol=1e-6)
 
 
-def test_fixed_sample_is_the_start_of_a_shuffle(digits_data):
+def test_evaluation_subset_is_the_start_of_a_fixed_shuffle(digits_data):
     test = digits_data.test
     shuffled = generator(0, "test part").permutation(labelled_indices(test))
     assert np.array_equal(evaluation_subset(test, 50), np.sort(shuffled[:50]))
-    assert np.array_equal(fixed_sample(test, 10**6), np.arange(len(test)))
+    assert np.array_equal(evaluation_subset(test, None), labelled_indices(test))
+
+
+def test_fixed_sample_of_a_large_source_needs_little_memory(digits_data):
+    assert np.array_equal(fixed_sample(digits_data.test, 10**6), np.arange(len(digits_data.test)))
     drawn = fixed_sample(range(10**10), 64)
     assert len(set(drawn.tolist())) == 64
     assert np.ptp(drawn) > 10**9

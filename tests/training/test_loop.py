@@ -9,13 +9,9 @@ import torch
 from surelabel.config.run import Average, Head, Optimizer
 from surelabel.training import build, build_data
 from surelabel.training.loop import training_step
-from surelabel.training.run_folder import RAW, RunFolder
+from surelabel.training.run_folder import RAW
 from tests.conftest import digits
 from tests.helpers.runs import fit_folder
-
-
-def rows(folder: RunFolder):
-    return [json.loads(line) for line in (folder.path / "metrics.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.parametrize("method", ["supervised", "fixmatch"])
@@ -30,7 +26,7 @@ def test_train_is_determined_by_the_seed(tiny, tmp_path, method):
 
 
 def test_train_writes_all_metrics(tiny):
-    lines = rows(fit_folder(tiny))
+    lines = fit_folder(tiny).history()
     assert [line["step"] for line in lines] == [4, 8, 12]
     asked = {"accuracy", "ece", "nll", "brier", "raw_accuracy", "raw_ece", "purity", "acceptance", "pool_confidence"}
     for line in lines:
@@ -42,7 +38,7 @@ def test_train_writes_all_metrics(tiny):
 
 def test_train_writes_no_purity_without_labels(tiny, tmp_path):
     accept_all = replace(tiny, selection=replace(tiny.selection, threshold=0.0))
-    line = rows(fit_folder(accept_all))[-1]
+    line = fit_folder(accept_all).history()[-1]
     assert line["acceptance"] == 1
     assert 0 <= line["purity"] <= 1
 
@@ -50,16 +46,16 @@ def test_train_writes_no_purity_without_labels(tiny, tmp_path):
     stored["labels"][200:] = -1
     np.savez(tmp_path / "few.npz", **stored)
     few = replace(accept_all, data=str(tmp_path / "few.npz"), labels="all", out=str(tmp_path / "few"))
-    # With this seed, the one image of the pool that the only step sees has no label.
-    line = rows(fit_folder(replace(few, steps=1, batch=replace(tiny.batch, labelled=2, ratio=1))))[-1]
+    # With this seed, the only unlabelled image of the only step has an unknown label.
+    line = fit_folder(replace(few, steps=1, batch=replace(tiny.batch, labelled=2, ratio=1))).history()[-1]
     assert line["acceptance"] == 1
     assert line["purity"] is None
-    assert rows(fit_folder(replace(tiny, method="supervised", out=tiny.out + "-supervised")))[-1]["purity"] is None
+    assert fit_folder(replace(tiny, method="supervised", out=tiny.out + "-supervised")).history()[-1]["purity"] is None
 
 
 @pytest.fixture
 def steps(monkeypatch):
-    """The learning rates and the losses of each step of a run."""
+    """The learning rates and losses of each step."""
     seen = []
 
     def watched(method, model, state, *rest):
@@ -85,25 +81,24 @@ def test_train_follows_the_learning_rate_schedule(tiny, tmp_path, steps):
 
 
 def test_train_averages_since_the_last_evaluation(tiny, steps):
-    lines = rows(fit_folder(replace(tiny, method="uda", selection=replace(tiny.selection, threshold=0.12))))
+    lines = fit_folder(replace(tiny, method="uda", selection=replace(tiny.selection, threshold=0.12))).history()
     accepted = []
     for number, line in enumerate(lines):
-        own = [losses for _, losses in steps[4 * number : 4 * number + 4]]
-        assert line["labelled_loss"] == pytest.approx(np.mean([of.parts["labelled"].item() for of in own]), rel=1e-5)
-        assert line["unlabelled_loss"] == pytest.approx(
-            np.mean([of.parts["unlabelled"].item() for of in own]), rel=1e-5
-        )
-        confidence = torch.cat([of.prediction.probs.amax(dim=1) for of in own])
+        recent = [losses for _, losses in steps[4 * number : 4 * number + 4]]
+        for part in ("labelled", "unlabelled"):
+            mean = np.mean([losses.parts[part].item() for losses in recent])
+            assert line[f"{part}_loss"] == pytest.approx(mean, rel=1e-5)
+        confidence = torch.cat([losses.prediction.probs.amax(dim=1) for losses in recent])
         assert line["pool_confidence"] == pytest.approx(float(confidence.mean()), rel=1e-5)
-        assert line["acceptance"] == pytest.approx(float(torch.cat([of.mask for of in own]).float().mean()))
+        assert line["acceptance"] == pytest.approx(float(torch.cat([losses.mask for losses in recent]).float().mean()))
         accepted.append(line["acceptance"])
-    assert len(set(accepted)) > 1  # else a sum from the start would do as well
+    assert len(set(accepted)) > 1  # otherwise a mean since the start would pass too
 
 
 def test_train_divides_the_kl_by_the_pool(tiny, digits_data):
-    run = replace(tiny, method="bam-uda", steps=1)
-    (line,) = rows(fit_folder(run))
-    network = build.build_network(build.resolve(run), build_data.task_of(digits_data))
+    config = replace(tiny, method="bam-uda", steps=1)
+    (line,) = fit_folder(config).history()
+    network = build.build_network(build.resolve(config), build_data.task_of(digits_data))
     assert line["prior_loss"] == pytest.approx(sum(part.sum().item() for part in network.head.kl()) / 1400, rel=1e-5)
 
 
@@ -122,7 +117,7 @@ def test_train_evaluates_averaged_and_raw_weights(tiny):
     assert not torch.equal(averaged["head.weight"], raw["head.weight"])
     result = json.loads((folder.path / "result.json").read_text())
     assert result["averaged"] != result["raw"]
-    last = rows(folder)[-1]
+    last = folder.history()[-1]
     for name in ("accuracy", "ece", "nll", "brier"):
         assert last[name] == pytest.approx(result["averaged"][name])
         assert last[f"raw_{name}"] == pytest.approx(result["raw"][name])
@@ -131,7 +126,7 @@ def test_train_evaluates_averaged_and_raw_weights(tiny):
 
 
 def test_train_learns(tiny):
-    """40 labels of ten digits: far better than chance, in seconds."""
+    """40 labels of ten digits: far better than chance."""
     folder = fit_folder(
         replace(tiny, steps=150, batch=replace(tiny.batch, labelled=16), evaluation=replace(tiny.evaluation, every=0.2))
     )

@@ -67,7 +67,7 @@ def test_sums_never_read_from_the_device():
 
 def test_evaluation_equals_the_equations():
     probs, labels = predictions()
-    figures = metrics.evaluation(probs, labels)
+    found = metrics.evaluation(probs, labels)
     expected = {
         "accuracy": accuracy_score(labels, probs.argmax(-1)),
         "ece": equations.ece(probs, labels).item(),
@@ -79,8 +79,8 @@ def test_evaluation_equals_the_equations():
         "aurc": equations.aurc(probs, labels).item(),
         "confidence": probs.amax(-1).double().mean().item(),
     }
-    assert figures == pytest.approx(expected, abs=1e-12)
-    assert all(type(value) is float for value in figures.values())
+    assert found == pytest.approx(expected, abs=1e-12)
+    assert all(type(value) is float for value in found.values())
 
 
 def test_per_class_gives_recall_and_confidence():
@@ -104,14 +104,6 @@ def test_selection_sums_by_hand():
     probs = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
     sums = metrics.selection_sums(probs, torch.tensor([True, True, True, False]), torch.tensor([0, 1, -1, 0]))
     assert sums.metrics() == pytest.approx({"purity": 1 / 2, "acceptance": 3 / 4, "confidence": 3 / 4})
-
-
-@pytest.mark.parametrize(("accepted", "label"), [(True, -1), (False, 0)], ids=["labels unknown", "nothing accepted"])
-def test_purity_is_none_without_known_or_accepted_labels(accepted, label):
-    probs, mask = torch.tensor([[0.9, 0.1]] * 3), torch.full((3,), accepted)
-    figures = metrics.selection_sums(probs, mask, torch.full((3,), label)).metrics()
-    assert figures["purity"] is None
-    assert figures["acceptance"] == accepted
 
 
 @pytest.mark.parametrize(
@@ -138,9 +130,13 @@ def test_evaluation_accepts_half_precision():
     assert metrics.evaluation(probs.bfloat16(), labels)["nll"] == pytest.approx(exact["nll"], rel=1e-2)
 
 
-@pytest.mark.parametrize(("known", "purity"), [(1, None), (2, None), (3, 1 / 3), (4, 1 / 4)])
-def test_purity_needs_most_labels(known, purity):
+@pytest.mark.parametrize(
+    ("accepted", "known", "purity"),
+    [(False, 4, None), (True, 0, None), (True, 2, None), (True, 3, 1 / 3), (True, 4, 1 / 4)],
+)
+def test_purity_needs_most_labels(accepted, known, purity):
     probs = torch.tensor([[0.9, 0.1]] * 4)
     labels = torch.tensor([0, 1, 1, 1]).where(torch.arange(4) < known, -1)
-    found = metrics.selection_sums(probs, torch.ones(4, dtype=torch.bool), labels).metrics()["purity"]
-    assert found == (None if purity is None else pytest.approx(purity))
+    found = metrics.selection_sums(probs, torch.full((4,), accepted), labels).metrics()
+    assert found["purity"] == (None if purity is None else pytest.approx(purity))
+    assert found["acceptance"] == accepted

@@ -50,10 +50,12 @@ def test_stopwatch_waits_for_the_gpu(tiny, monkeypatch):
 @pytest.mark.parametrize("check_every", [1, 3])
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_divergence_guard_names_the_step(tiny, digits_data, tmp_path, check_every, bad):
-    run = build.resolve(tiny)
-    state = build.build_state(run, build.build_network(run, build_data.task_of(digits_data)), build.build_method(run))
-    loader = build.build_loader(run, digits_data, build_data.build_split(run, digits_data))
-    guard = DivergenceGuard(run, state, loader, RunFolder(tmp_path))
+    config = build.resolve(tiny)
+    state = build.build_state(
+        config, build.build_network(config, build_data.task_of(digits_data)), build.build_method(config)
+    )
+    loader = build.build_loader(config, digits_data, build_data.build_split(config, digits_data))
+    guard = DivergenceGuard(config, state, loader, RunFolder(tmp_path))
     guard.check_every = check_every
     with pytest.raises(UserError, match=rf"the loss became {bad} at step 8,.*smaller optimizer\.lr"):
         for state.step, loss in ((7, 1.0), (8, bad), (9, 1.0), (10, 1.0)):
@@ -63,21 +65,17 @@ def test_divergence_guard_names_the_step(tiny, digits_data, tmp_path, check_ever
 def test_divergence_without_a_test_set_is_not_saved(tiny, tmp_path):
     stored = dict(np.load(tiny.data))
     np.savez(tmp_path / "train.npz", images=stored["images"], labels=stored["labels"])
-    run = replace(tiny, data=str(tmp_path / "train.npz"), optimizer=Optimizer(lr=1e38), steps=1)
-    with pytest.raises(
-        UserError, match=r"the predictions became nan at step 1, and the run stopped.*no checkpoint yet"
-    ):
-        fit_folder(run)
-    assert not (run.folder / "checkpoint.pt").exists()
+    config = replace(tiny, data=str(tmp_path / "train.npz"), optimizer=Optimizer(lr=1e38), steps=1)
+    with pytest.raises(UserError, match=r"the predictions became nan at step 1,.*no checkpoint yet"):
+        fit_folder(config)
+    assert not (config.folder / "checkpoint.pt").exists()
 
 
 def test_divergence_keeps_the_last_good_checkpoint(tiny):
-    run = replace(tiny, optimizer=Optimizer(lr=20), evaluation=replace(tiny.evaluation, every=5))
-    with pytest.raises(
-        UserError, match=r"became (nan|inf) at step \d+, and the run stopped; .* keeps its last good checkpoint"
-    ) as told:
-        fit_folder(run)
-    assert int(re.search(r"step (\d+)", str(told.value))[1]) > 5
-    kept = torch.load(run.folder / "checkpoint.pt", weights_only=True)
+    config = replace(tiny, optimizer=Optimizer(lr=20), evaluation=replace(tiny.evaluation, every=5))
+    with pytest.raises(UserError, match="keeps its last good checkpoint") as raised:
+        fit_folder(config)
+    assert int(re.search(r"became (?:nan|inf) at step (\d+)", str(raised.value))[1]) > 5
+    kept = torch.load(config.folder / "checkpoint.pt", weights_only=True)
     assert kept["step"] == 5
     assert all(torch.isfinite(tensor).all() for tensor in kept["network"].values())
