@@ -49,7 +49,7 @@ def test_recipe_has_the_papers_constants():
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("base", ["", "bam-"])
 def test_recipe_pseudo_label_on_crystals_is_fixmatch(base, size):
-    """Weak and strong views are the same there: a study that showed both would show one thing twice."""
+    """Weak and strong views are the same there, so a study needs only one of them."""
     one, two = (build.resolve(recipe(f"{base}{name}", "phc", "10%", size)) for name in ("pseudo-label", "fixmatch"))
     assert replace(one, method=two.method, out=two.out) == two
     methods = [replace(build.build_method(config), views=None, ratio=1) for config in (one, two)]
@@ -64,7 +64,7 @@ def test_finetune_keeps_precision_and_compile():
 
 
 def test_recipe_epochs_match_the_data():
-    """The totals of long-tailed CIFAR are those that the paper prints; here they are counted again."""
+    """The sizes of long-tailed CIFAR, which the paper prints, are counted here."""
     for name, images in POOLS.items():
         kind, tail, alpha = name.partition("-lt")
         if tail:
@@ -75,7 +75,7 @@ def test_recipe_epochs_match_the_data():
 
 
 def test_recipe_has_the_constants_of_paws():
-    """facts: PAWS's released configuration for CIFAR-10, and the averages of the paper."""
+    """PAWS's released config for CIFAR-10, and the averages of the paper."""
     config = recipe("paws+ema", "cifar10", 4000, "paper")
     epoch = 196  # of 256 images in 50,000
     assert (config.steps, config.paws.unlabelled, config.paws.per_class, config.paws.support_views) == (

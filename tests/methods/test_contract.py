@@ -1,45 +1,45 @@
-"""What every method owes the loop."""
+"""What the training loop needs from every method."""
 
 from dataclasses import fields, replace
+from functools import partial
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from surelabel.config.methods import METHODS, TEACHERS
+from surelabel.config.methods import METHODS
 from surelabel.config.run import Optimizer
 from surelabel.data.batch import Crops
-from surelabel.training import build, build_data
+from surelabel.training import build
 from surelabel.training.loop import training_step
 from surelabel.training.state import TrainState
 from surelabel.utils import devices
 from surelabel.utils.rng import generator
-
-
-def combinations():
-    """Every method with every head and teacher that it can have, and both forms of the pass where there is a choice."""
-    for method in METHODS:
-        for teacher in ("", *(f"+{teacher}" for teacher in TEACHERS)):
-            both = not teacher and not method.endswith("paws")
-            yield from ((method + teacher, forward) for forward in (("split", "joint") if both else (None,)))
-
+from tests.helpers.runs import initial_state, loader_of
 
 LARS = Optimizer(lr=0.5, nesterov=False, weight_decay=1e-3, lars_trust=0.02, schedule="warmup-cosine", warmup=0.2)
+# Every method in both forms of the pass; a teacher with each head, with and without PAWS; LARS.
+CASES = [(method, {"forward": form}) for method in METHODS if "paws" not in method for form in ("split", "joint")]
+CASES += [(method, {}) for method in ("fixmatch+ema", "bam-uda+swa", "paws", "paws+swa", "bam-paws", "bam-paws+ema")]
+CASES += [("paws", {"optimizer": LARS}), ("bam-paws+ema", {"optimizer": LARS})]
+# What a state can hold: an average, a queue of quantiles, momentum of LARS, a support, and a teacher's average.
+RESUMED = [("fixmatch", {}), ("bam-uda", {"forward": "joint"}), ("pseudo-label+swa", {}), CASES[-1]]
 
 
-@pytest.fixture(
-    params=[*combinations(), ("paws", LARS), ("bam-paws+ema", LARS)], ids=lambda both: f"{both[0]}-{both[1]}"[:30]
-)
+def case_id(case):
+    return case[0] + "".join(f"-{value if isinstance(value, str) else key}" for key, value in case[1].items())
+
+
+@pytest.fixture(params=CASES, ids=case_id)
 def parts(request, tiny, digits_data):
-    method, choice = request.param
-    change = {"optimizer": choice} if isinstance(choice, Optimizer) else {"forward": choice}
-    config = build.resolve(replace(tiny, method=method, **change))
-    method = build.build_method(config)
-
-    def make() -> TrainState:
-        return build.build_state(config, build.build_network(config, build_data.task_of(digits_data)), method)
-
-    return config, method, build.build_loader(config, digits_data, build_data.build_split(config, digits_data)), make
+    name, settings = request.param
+    config = build.resolve(replace(tiny, method=name, **settings))
+    return (
+        config,
+        build.build_method(config),
+        loader_of(config, digits_data),
+        partial(initial_state, config, digits_data),
+    )
 
 
 def train(method, loader, state: TrainState, steps: int) -> None:
@@ -61,7 +61,7 @@ def test_method_loss_reaches_backbone_and_head(parts):
 
 
 class NoDouble(TorchDispatchMode):
-    """Raises where something is computed in double precision, as a Mac's GPU would."""
+    """Raises if anything is computed in double precision, as a Mac's GPU does."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         made = func(*args, **(kwargs or {}))
@@ -79,6 +79,7 @@ def test_method_runs_without_double_precision(parts, monkeypatch):
         state.network.predict(batch.large if isinstance(batch, Crops) else batch.labelled, generator(0, "evaluation"))
 
 
+@pytest.mark.parametrize("parts", RESUMED, indirect=True, ids=case_id)
 def test_method_resumes_bit_for_bit(parts, tmp_path):
     _, method, loader, make = parts
     whole = make()

@@ -1,4 +1,4 @@
-"""PAWS against plain loops over samples, and cases worked out by hand."""
+"""PAWS against plain loops over samples and results by hand."""
 
 import copy
 import math
@@ -21,13 +21,13 @@ SUPPORT, POOL, SMALLS = 6, 5, 3
 
 
 def make_network(method="paws", **settings):
-    """In evaluation mode and float64, so that a sample's output does not depend on the batch it is in."""
+    """In evaluation mode, so that an output does not depend on the batch, and float64."""
     config = RunConfig(
         method=method, network=Settings("wrn-10-1", norm_momentum=0.1), paws=PawsSettings(width=8, **settings)
     )
     made = build.build_network(config, TASK).double().eval()
     for norm in (module for module in made.modules() if isinstance(module, torch.nn.BatchNorm1d)):
-        norm.running_var.fill_(1e-4)  # representations far enough apart that assignments differ
+        norm.running_var.fill_(1e-4)  # so that assignments differ
     return made
 
 
@@ -117,8 +117,8 @@ def test_bam_paws_loss_has_one_draw_and_the_kl(batch):
     unlabelled, me_max = by_hand(network, network, batch, method, noise)
     kl = sum(float(part.detach().sum()) for part in network.head.kl()) / 100
     assert losses.parts["prior"].item() == pytest.approx(kl)
-    world = 0.5 * (1 - math.cos(math.pi / 4)) / 2
-    assert losses.total.item() == pytest.approx(unlabelled + me_max + world * kl, abs=1e-6)
+    weight = 0.5 * (1 - math.cos(math.pi / 4)) / 2
+    assert losses.total.item() == pytest.approx(unlabelled + me_max + weight * kl, abs=1e-6)
 
 
 def test_bam_paws_noise_has_the_std_of_a_mean():
@@ -130,11 +130,11 @@ def test_bam_paws_noise_has_the_std_of_a_mean():
     generator = build.generator(0, "test")
     with torch.no_grad():
         draws = torch.stack([network.head(features, network.head.noise(generator))[0, 0] for _ in range(4000)])
-        mean, deviation = network.head.last.moments(network.head.hidden(features))
-    ratio = draws.double().var(0) / (deviation[0].double().square() / 50)
+        mean, std = network.head.last.moments(network.head.hidden(features))
+    ratio = draws.double().var(0) / (std[0].double().square() / 50)
     low, high = chi2.ppf([5e-7 / 8, 1 - 5e-7 / 8], 3999) / 3999
     assert ((ratio > low) & (ratio < high)).all()
-    assert ((draws.double().mean(0) - mean[0]).abs() < 6 * deviation[0] / math.sqrt(50 * 4000)).all()
+    assert ((draws.double().mean(0) - mean[0]).abs() < 6 * std[0] / math.sqrt(50 * 4000)).all()
 
 
 def test_paws_has_no_gradient_into_targets_or_teacher(batch):
@@ -145,12 +145,12 @@ def test_paws_has_no_gradient_into_targets_or_teacher(batch):
     losses, _ = method.loss(network, teacher, replace(batch, large=large), {}, 0)
     losses.total.backward()
     assert all(parameter.grad is None for parameter in teacher.parameters())
-    # With its own targets, the gradient is that of targets which are held fixed.
-    self_teaching = large.grad.clone()
+    # Self-teaching has the gradient of fixed targets.
+    fixed = large.grad.clone()
     large.grad = None
     losses, _ = replace(method, self_teaching=True).loss(network, network, replace(batch, large=large), {}, 0)
     losses.total.backward()
-    torch.testing.assert_close(large.grad, self_teaching)
+    torch.testing.assert_close(large.grad, fixed)
 
 
 @pytest.mark.parametrize("method", ["paws", "bam-paws"])
@@ -159,9 +159,9 @@ def test_paws_teacher_copy_equals_self_teaching(batch, method):
     network = make_network(method).train()
     teacher = copy.deepcopy(network)
     before = copy.deepcopy(teacher.state_dict())
-    self_teaching, _ = find(method).loss(copy.deepcopy(network), network, batch, {}, 0)
+    alone, _ = find(method).loss(copy.deepcopy(network), network, batch, {}, 0)
     taught, _ = replace(find(method), self_teaching=False).loss(network, teacher, batch, {}, 0)
-    torch.testing.assert_close(taught.total, self_teaching.total, rtol=1e-12, atol=0)
+    torch.testing.assert_close(taught.total, alone.total, rtol=1e-12, atol=0)
     after = teacher.state_dict()
     assert all(torch.equal(before[key], after[key]) for key in before if "running" in key)
 
@@ -202,7 +202,7 @@ def test_paws_class_without_support_is_never_assigned(batch, smoothing):
 
 
 def test_paws_assigns_in_full_precision(batch):
-    """With τ = 0.1 an error of one in 256, bfloat16's, of a similarity would be one of several percent of a weight."""
+    """With τ = 0.1, the rounding of a similarity in bfloat16 would change a weight by several percent."""
     paws = find("paws")
     z = torch.randn(SUPPORT + 2 * POOL, 8, generator=torch.Generator().manual_seed(0))
     labels = torch.eye(3)[batch.labels]
@@ -214,14 +214,8 @@ def test_paws_assigns_in_full_precision(batch):
     torch.testing.assert_close(rounded, paws._assign(z.bfloat16().float(), labels, batch), rtol=0, atol=0)
 
 
-def test_paws_works_without_small_views(batch):
-    network = make_network()
-    losses, _ = find("paws").loss(network, network, replace(batch, small=None), {}, 0)
-    assert torch.isfinite(losses.total)
-
-
 def test_paws_loss_by_hand():
-    """One support image a class, orthogonal representations, views equal to the first: q = e^(1/τ) / (e^(1/τ) + 1)."""
+    """One support image per class, orthogonal, views equal to the first, no small ones: q = e^(1/τ) / (e^(1/τ) + 1)."""
     network = make_network()
 
     class Fixed(torch.nn.Module):
@@ -231,16 +225,8 @@ def test_paws_loss_by_hand():
             z = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]], dtype=torch.float64)
             return type("Out", (), {"outputs": z[:, None], "kl": None})()
 
-    batch = Crops(
-        torch.zeros(2, 1, 8, 8),
-        torch.tensor([0, 1]),
-        torch.zeros(2, 1, 8, 8),
-        None,
-        torch.tensor([0]),
-        2,
-        seed=0,
-        step=0,
-    )
+    images = torch.zeros(2, 1, 8, 8)
+    batch = Crops(images, torch.tensor([0, 1]), images, None, torch.tensor([0]), 2, seed=0, step=0)
     method = replace(find("paws"), temperature=0.5, smoothing=0.0, target=Sharpen(0.5))
     losses, _ = method.loss(Fixed(), network, batch, {}, 0)
     q = math.exp(2) / (math.exp(2) + 1)

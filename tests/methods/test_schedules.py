@@ -16,10 +16,6 @@ def test_cosine_7_16_ends():
     assert rates == sorted(rates, reverse=True)
 
 
-def test_ema_decay_cold_is_constant():
-    assert {schedules.ema_decay(0.999, n, warm=False) for n in range(100)} == {0.999}
-
-
 def test_ema_decay_warm_rises_to_the_decay():
     assert schedules.ema_decay(0.99, 0, warm=True) == 0.1
     assert schedules.ema_decay(0.99, 8, warm=True) == 0.5
@@ -27,11 +23,7 @@ def test_ema_decay_warm_rises_to_the_decay():
     assert schedules.ema_decay(0.99, 890, warm=True) == pytest.approx(0.99, abs=1e-15)
     assert schedules.ema_decay(0.99, 10**9, warm=True) == 0.99
     assert schedules.ema_decay(0.05, 0, warm=True) == 0.05
-
-
-def test_linear_warmup_is_linear_then_constant():
-    assert [schedules.linear_warmup(0.5, 2.5, k, 4) for k in range(7)] == [0.5, 1.0, 1.5, 2.0, 2.5, 2.5, 2.5]
-    assert schedules.linear_warmup(2.0, 1.0, 1, 2) == 1.5
+    assert schedules.ema_decay(0.99, 0, warm=False) == 0.99
 
 
 def test_one_minus_cosine_rises_from_zero_to_one():
@@ -44,11 +36,11 @@ def test_warmup_of_no_steps_is_over():
     assert schedules.one_minus_cosine(0, 0) == 1
 
 
-@given(end=st.floats(0, 1), n=st.integers(1, 300))
-def test_linear_warmup_equals_interpolation(end, n):
+@given(start=st.floats(0, 1), end=st.floats(0, 1), n=st.integers(1, 300))
+def test_linear_warmup_equals_interpolation(start, end, n):
     steps = np.arange(n + 10)
-    values = [schedules.linear_warmup(0.0, end, int(k), n) for k in steps]
-    np.testing.assert_allclose(values, np.interp(steps, [0, n], [0.0, end]), rtol=1e-14, atol=1e-300)
+    values = [schedules.linear_warmup(start, end, int(k), n) for k in steps]
+    np.testing.assert_allclose(values, np.interp(steps, [0, n], [start, end]), rtol=1e-14, atol=1e-15)
 
 
 def test_warmup_cosine_has_exact_ends_and_midpoints():

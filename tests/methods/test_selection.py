@@ -33,9 +33,9 @@ def stream(batches, size=20, classes=3):
 
 @pytest.mark.parametrize("statistic", ["variance", "std"])
 @pytest.mark.parametrize("inclusive", [True, False])
-@pytest.mark.parametrize("previous", [True, False])
-def test_uncertainty_equals_a_plain_loop(statistic, inclusive, previous):
-    rule = Uncertainty(0.6, start=0.2, warmup=10, window=7, statistic=statistic, inclusive=inclusive, lagged=previous)
+@pytest.mark.parametrize("lagged", [True, False])
+def test_uncertainty_equals_a_plain_loop(statistic, inclusive, lagged):
+    rule = Uncertainty(0.6, start=0.2, warmup=10, window=7, statistic=statistic, inclusive=inclusive, lagged=lagged)
     state, queue = rule.init(), deque(maxlen=7)
     for step, prediction in enumerate(stream(30)):
         mask, state = rule(prediction, state, step)
@@ -44,8 +44,8 @@ def test_uncertainty_equals_a_plain_loop(statistic, inclusive, previous):
         values = [float(prediction.std[n, c]) ** (2 if statistic == "variance" else 1) for n, c in enumerate(chosen)]
         before = np.mean(queue) if queue else 0.02
         queue.append(np.quantile(values, level))
-        threshold = before if previous else np.mean(queue)
-        # A sample that lies on the threshold itself: interpolated quantiles make that rare, and rounding decides it.
+        threshold = before if lagged else np.mean(queue)
+        # Rounding decides about a sample on the threshold; interpolated quantiles make that rare.
         near = np.abs(np.array(values) - threshold) < 1e-6
         expected = np.array(values) <= threshold if inclusive else np.array(values) < threshold
         assert (mask.numpy() == expected)[~near].all()
@@ -63,7 +63,7 @@ def test_uncertainty_accepts_ties_despite_rounding():
 
 
 def test_uncertainty_accepts_the_quantile():
-    """Over 500 batches of 200, once the queue is full: the share's standard error is below 0.0015; 4 are allowed."""
+    """Over 500 batches of 200, once the queue is full: within 4 standard errors of the share, each below 0.0015."""
     rule = Uncertainty(0.75, warmup=0)
     state, shares = rule.init(), []
     for step, prediction in enumerate(stream(550, size=200)):

@@ -18,16 +18,16 @@ from surelabel.models.heads import BayesianHead
 from surelabel.models.network import Network, normalised_by
 from surelabel.training import build
 
-DRAWS = np.random.default_rng(0)  # which a point head does not read
+DRAWS = np.random.default_rng(0)  # not used by a linear head
 TASK = Task((1, 8, 8), ("a", "b", "c"), "float32", (0.0,), (1.0,))
 
 
 @pytest.fixture
 def network():
-    """In evaluation mode and float64, so that a sample's output does not depend on the batch it is in."""
+    """In evaluation mode, so that an output does not depend on the batch, and float64."""
     made = build.build_network(RunConfig(network=Settings("wrn-10-1", norm_momentum=0.1)), TASK).double().eval()
     with torch.no_grad():
-        made.head.weight *= 30  # confident enough that some are accepted and some are not
+        made.head.weight *= 30  # so that some are accepted and some are not
     return made
 
 
@@ -74,7 +74,6 @@ def test_self_training_loss_equals_a_plain_loop(network, batch, name, threshold,
 
 @pytest.mark.parametrize("forward", ["split", "joint"])
 def test_self_training_has_no_gradient_through_pseudo_labels(network, batch, forward):
-    """With strong views that do not reach the network, the unlabelled loss has no gradient at all."""
     method = replace(find("uda"), forward=forward)
     weak = batch.weak.clone().requires_grad_()
     losses, _ = method.loss(network, network, replace(batch, weak=weak), {}, 0)
@@ -117,7 +116,7 @@ def test_self_training_weak_norm_is_used(network, batch, weak_norm):
 @pytest.mark.parametrize("form", ["elbo", "mean"])
 @pytest.mark.parametrize("forward", ["split", "joint"])
 def test_bam_loss_equals_algorithm_1(batch, forward, form):
-    """One draw of the weights for the logits, M for the pseudo-labels; selection by deviation; the KL term."""
+    """One draw of the weights for the logits, M for the pseudo-labels; selection by std; the KL term."""
     prior = PriorLoss(form, weight=0.7, warmup=10, samples=500)
     method = replace(find("bam-uda"), forward=forward, prior=prior, select=Uncertainty(0.6, start=0.5, warmup=4))
     backbone = build.build_network(RunConfig(network=Settings("wrn-10-1")), TASK).backbone
@@ -154,7 +153,7 @@ def test_bam_loss_equals_algorithm_1(batch, forward, form):
 
 @pytest.mark.parametrize("forward", ["split", "joint"])
 def test_bam_sharpens_samples_only_for_pseudo_labels(batch, forward):
-    """As the released code has it: what is evaluated is sampled as it is."""
+    """As in the released code; evaluation does not sharpen."""
     target = Target(0.5, sharpen_samples=True)
     config = RunConfig(method="bam-uda", network=Settings("wrn-10-1"), target=target, forward=forward)
     method = build.build_method(config)

@@ -15,6 +15,7 @@ from surelabel.training import build, build_data
 from surelabel.training.average import EMA, SWA, CosineEMA, WarmupEMA
 from surelabel.training.lars import LARS
 from surelabel.utils.errors import UserError
+from tests.helpers.runs import loader_of
 
 
 def test_resolve_fills_in_defaults_once(tiny):
@@ -80,9 +81,7 @@ def test_build_optimizers_passes_every_setting(tiny, digits_data):
 @pytest.mark.parametrize("buffers", ["copy", "average"])
 def test_build_state_averages_buffers_if_asked(tiny, digits_data, buffers):
     config = build.resolve(replace(tiny, average=replace(tiny.average, decay=0.5, warm=False, buffers=buffers)))
-    state = build.build_state(
-        config, build.build_network(config, build_data.task_of(digits_data)), build.build_method(config)
-    )
+    state = initial_state(config, digits_data)
     norm = next(name for name, _ in state.network.named_buffers() if name.endswith("running_mean"))
     for value in (0.0, 8.0):
         state.network.get_buffer(norm).fill_(value)
@@ -104,9 +103,7 @@ def test_build_state_averages_buffers_if_asked(tiny, digits_data, buffers):
 def test_averaging_rule_follows_the_method_name(tiny, digits_data, method, settings, rule):
     config = build.resolve(replace(tiny, method=method, teacher=Teacher(**settings)))
     assert build.averaging_rule(config) == rule
-    state = build.build_state(
-        config, build.build_network(config, build_data.task_of(digits_data)), build.build_method(config)
-    )
+    state = initial_state(config, digits_data)
     assert (state.average is None) == (rule is None)
     assert (state.teacher is state.network) == ("+" not in method)
     assert (state.evaluated is state.network) == (rule is None)
@@ -119,10 +116,9 @@ def test_build_method_separates_the_teacher_pass(tiny):
 
 
 def test_build_loader_sizes_small_views(tiny, digits_data):
-    labelled = build_data.build_split(tiny, digits_data)
-    for given, size in ((None, 4), (6, 6)):
+    for given, size in ((None, 4), (6, 6)):  # by default 9/16 of the image
         config = replace(tiny, method="paws", paws=replace(tiny.paws, small_size=given))
-        assert build.build_loader(config, digits_data, labelled)(0).small.shape[-2:] == (size, size)
+        assert loader_of(config, digits_data)(0).small.shape[-2:] == (size, size)
 
 
 def test_build_rejects_impossible_paws_settings(tiny, digits_data):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from surelabel.config.run import Optimizer
-from surelabel.training import build, build_data
+from surelabel.training import build
 from surelabel.training.run_folder import RunFolder
 from surelabel.training.session import DivergenceGuard, Stopwatch
 from surelabel.utils.errors import UserError
@@ -51,11 +51,8 @@ def test_stopwatch_waits_for_the_gpu(tiny, monkeypatch):
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_divergence_guard_names_the_step(tiny, digits_data, tmp_path, check_every, bad):
     config = build.resolve(tiny)
-    state = build.build_state(
-        config, build.build_network(config, build_data.task_of(digits_data)), build.build_method(config)
-    )
-    loader = build.build_loader(config, digits_data, build_data.build_split(config, digits_data))
-    guard = DivergenceGuard(config, state, loader, RunFolder(tmp_path))
+    state = initial_state(config, digits_data)
+    guard = DivergenceGuard(config, state, loader_of(config, digits_data), RunFolder(tmp_path))
     guard.check_every = check_every
     with pytest.raises(UserError, match=rf"the loss became {bad} at step 8,.*smaller optimizer\.lr"):
         for state.step, loss in ((7, 1.0), (8, bad), (9, 1.0), (10, 1.0)):
