@@ -34,12 +34,8 @@ def case_id(case):
 def parts(request, tiny, digits_data):
     name, settings = request.param
     config = build.resolve(replace(tiny, method=name, **settings))
-    return (
-        config,
-        build.build_method(config),
-        loader_of(config, digits_data),
-        partial(initial_state, config, digits_data),
-    )
+    make = partial(initial_state, config, digits_data)
+    return config, build.build_method(config), loader_of(config, digits_data), make
 
 
 def train(method, loader, state: TrainState, steps: int) -> None:

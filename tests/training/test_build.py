@@ -15,7 +15,7 @@ from surelabel.training import build, build_data
 from surelabel.training.average import EMA, SWA, CosineEMA, WarmupEMA
 from surelabel.training.lars import LARS
 from surelabel.utils.errors import UserError
-from tests.helpers.runs import loader_of
+from tests.helpers.runs import initial_state, loader_of
 
 
 def test_resolve_fills_in_defaults_once(tiny):

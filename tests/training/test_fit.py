@@ -173,6 +173,7 @@ def test_resume_needs_the_same_settings(tiny):
         fit_options(["--resume", str(tiny.folder), "--steps", "100"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked",
     [

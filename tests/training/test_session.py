@@ -12,7 +12,7 @@ from surelabel.training import build
 from surelabel.training.run_folder import RunFolder
 from surelabel.training.session import DivergenceGuard, Stopwatch
 from surelabel.utils.errors import UserError
-from tests.helpers.runs import fit_folder
+from tests.helpers.runs import fit_folder, initial_state, loader_of
 
 
 def test_stopwatch_writes_one_row_per_evaluation(tiny):
