@@ -399,7 +399,7 @@ def test_a_run_folder_can_be_kept_and_progress_shown(iris, tmp_path, capsys):
     SureLabelClassifier(steps=2, out=tmp_path / "run", verbose=True).fit(X, some)
     assert (tmp_path / "run" / "weights.safetensors").exists()
     assert "bam-uda on X: 30 labels, 150 samples in the pool" in capsys.readouterr().out
-    with pytest.raises(surelabel.utils.errors.UserError, match="given in Python"):
+    with pytest.raises(surelabel.utils.errors.UserError, match="passed in Python"):
         load(tmp_path / "run").evaluate()
     with pytest.raises(ValueError, match=r"^out='.*run' exists already: choose another folder, or remove it$"):
         SureLabelClassifier(steps=2, out=tmp_path / "run").fit(X, some)

@@ -50,7 +50,7 @@ def test_a_folder_is_trained_on_skips_told_and_predicted_by_file_name(tiny, tmp_
     folder = fit_folder(run)
     said = capsys.readouterr().out
     assert "1 file skipped (0/empty.png: the file is empty)" in said.replace("\n", " ")
-    assert "There is no test set" in said
+    assert "No test set, so no metrics" in said
 
     (tmp_path / "new" / "of any name").mkdir(parents=True)
     Image.fromarray(np.stack([images[0]] * 3, -1)).resize((20, 30)).save(tmp_path / "new" / "of any name" / "ä, 1.png")
