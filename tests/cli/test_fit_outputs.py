@@ -108,7 +108,7 @@ def test_more_labels_make_another_run(run, place, capsys):
         (["--minutes", "soon"], "--minutes soon: give a number"),
         (["--cv", "1"], "--cv 1: give a whole number from 2"),
         (["--cv", "5", "--holdout", "20%"], "do not go together"),
-        (["phc", "--labels", "some.csv"], "is no folder"),
+        (["phc", "--labels", "some.csv"], "is not a folder"),
     ],
 )
 def test_what_does_not_go_together_is_refused(words, message, run, capsys):

@@ -17,26 +17,26 @@ from surelabel.utils.errors import UserError
 @pytest.mark.parametrize(
     "method", [*METHODS, "fixmatch+ema", "bam-uda+ema", "paws+ema", "paws+swa", "pseudo-label+swa"]
 )
-def test_every_row_of_the_paper_has_a_valid_recipe(method, benchmark, size):
+def test_recipe_is_valid_for_every_benchmark(method, benchmark, size):
     named, data, labels = parse(f"{method}-{benchmark}")
     assert named == method
     if data == "imagenet" and "paws" not in method:
-        with pytest.raises(UserError, match="ImageNet has a recipe for paws"):
+        with pytest.raises(UserError, match="ImageNet has recipes only for paws"):
             recipe(method, data, labels, size)
         return
-    run = validate(recipe(method, data, labels, size))
-    assert (run.method, run.data, run.labels) == (method, data, labels)
-    for duration in (run.head.kl_warmup, run.optimizer.warmup, run.teacher.onset, run.teacher.warmup):
-        assert steps_of(duration, run.steps) < run.steps
-    if not run.base.endswith("paws"):
-        assert run.batch.ratio == (1 if "phc" in benchmark or run.base.endswith("pseudo-label") else 7)
+    config = validate(recipe(method, data, labels, size))
+    assert (config.method, config.data, config.labels) == (method, data, labels)
+    for duration in (config.head.kl_warmup, config.optimizer.warmup, config.teacher.onset, config.teacher.warmup):
+        assert steps_of(duration, config.steps) < config.steps
+    if not config.base.endswith("paws"):
+        assert config.batch.ratio == (1 if "phc" in benchmark or config.base.endswith("pseudo-label") else 7)
 
 
-def test_the_method_may_be_left_out():
+def test_parse_without_a_method():
     assert parse("phc-10") == (None, "phc", "10%")
 
 
-def test_the_papers_constants():
+def test_recipe_has_the_papers_constants():
     small, large = recipe("fixmatch", "cifar10", 250, "paper"), recipe("uda", "cifar100", 400, "paper")
     assert (small.steps, small.batch.labelled, small.network.name) == (2**20, 64, "wrn-28-2")
     assert (small.optimizer.lr, small.optimizer.weight_decay, small.average.decay) == (0.03, 5e-4, 0.999)
@@ -48,23 +48,23 @@ def test_the_papers_constants():
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("base", ["", "bam-"])
-def test_pseudo_label_on_crystals_is_fixmatch(base, size):
-    """Weak and strong views are the same there: a study that showed both would show one thing twice."""
+def test_recipe_pseudo_label_on_crystals_is_fixmatch(base, size):
+    """Weak and strong views are the same there, so a study needs only one of them."""
     one, two = (build.resolve(recipe(f"{base}{name}", "phc", "10%", size)) for name in ("pseudo-label", "fixmatch"))
     assert replace(one, method=two.method, out=two.out) == two
-    methods = [replace(build.build_method(run), views=None, ratio=1) for run in (one, two)]
+    methods = [replace(build.build_method(config), views=None, ratio=1) for config in (one, two)]
     assert methods[0] == methods[1]
 
 
-def test_finetuning_computes_as_its_run_did():
-    run = replace(recipe("paws+ema", "imagenet", "10%", "paper"), compile=False)
-    tuned = finetune(run, "run", 100)
-    assert run.precision == "32"
+def test_finetune_keeps_precision_and_compile():
+    config = replace(recipe("paws+ema", "imagenet", "10%", "paper"), compile=False)
+    tuned = finetune(config, "run", 100)
+    assert config.precision == "32"
     assert (tuned.precision, tuned.compile) == ("32", False)
 
 
-def test_an_epoch_is_of_the_data_set_it_is_named_for():
-    """The totals of long-tailed CIFAR are those that the paper prints; here they are counted again."""
+def test_recipe_epochs_match_the_data():
+    """The sizes of long-tailed CIFAR, which the paper prints, are counted here."""
     for name, images in POOLS.items():
         kind, tail, alpha = name.partition("-lt")
         if tail:
@@ -74,17 +74,18 @@ def test_an_epoch_is_of_the_data_set_it_is_named_for():
     assert recipe("paws", "fashion-mnist", 40, "paper").steps == 600 * 235
 
 
-def test_the_constants_of_paws():
-    """facts: PAWS's released configuration for CIFAR-10, and the averages of the paper."""
-    run = recipe("paws+ema", "cifar10", 4000, "paper")
+def test_recipe_has_the_constants_of_paws():
+    """PAWS's released config for CIFAR-10, and the averages of the paper."""
+    config = recipe("paws+ema", "cifar10", 4000, "paper")
     epoch = 196  # of 256 images in 50,000
-    assert (run.steps, run.paws.unlabelled, run.paws.per_class, run.paws.support_views) == (600 * epoch, 256, 64, 2)
-    rate = run.optimizer
+    assert config.steps == 600 * epoch
+    assert (config.paws.unlabelled, config.paws.per_class, config.paws.support_views) == (256, 64, 2)
+    rate = config.optimizer
     assert (rate.lr * rate.start, rate.lr, rate.lr * rate.end) == pytest.approx((0.8, 3.2, 0.032))
     assert (rate.warmup, rate.lars_trust, rate.momentum, rate.weight_decay) == (10 * epoch, 0.001, 0.9, 1e-6)
-    assert (run.paws.temperature, run.paws.smoothing, run.paws.width) == (0.1, 0.1, 128)
-    assert (run.paws.large_scale, run.paws.small_scale_min, run.paws.small_scale) == (0.75, 0.3, 0.75)
-    assert (run.teacher.schedule, run.teacher.gamma, run.teacher.warmup) == ("linear", 0.996, 50 * epoch)
+    assert (config.paws.temperature, config.paws.smoothing, config.paws.width) == (0.1, 0.1, 128)
+    assert (config.paws.large_scale, config.paws.small_scale_min, config.paws.small_scale) == (0.75, 0.3, 0.75)
+    assert (config.teacher.schedule, config.teacher.gamma, config.teacher.warmup) == ("linear", 0.996, 50 * epoch)
     assert recipe("paws+swa", "cifar10", 4000, "paper").teacher.onset == 200 * epoch
     assert recipe("paws+swa", "cifar100", 4000, "paper").teacher.onset == 100 * epoch
     natural = recipe("paws+ema", "imagenet", "10%", "paper")
@@ -100,19 +101,19 @@ def test_the_constants_of_paws():
     assert (match.schedule, match.gamma) == ("cosine", 0.25)
 
 
-def test_a_mistyped_name_is_corrected():
+def test_recipe_suggests_the_closest_name():
     with pytest.raises(UserError, match="Did you mean 'fixmatch-cifar10-250'"):
         parse("fixmatch-cifar10-25")
     with pytest.raises(UserError, match="Did you mean 'laptop'"):
         recipe(size="labtop")
 
 
-def test_the_names_of_methods_are_those_that_exist():
+def test_find_knows_every_name():
     assert all(find(name).reads for name in names())
 
 
 @pytest.mark.parametrize(("benchmark", "quantile"), [("cifar10-250", 0.95), ("cifar100-400", 0.75), ("phc-10", 0.9)])
-def test_the_quantile_is_the_papers_for_the_methods_that_have_one(benchmark, quantile):
+def test_recipe_has_the_papers_quantile(benchmark, quantile):
     _, data, labels = parse(benchmark)
     for method in METHODS:
         asked = quantile if method in ("bam-pseudo-label", "bam-uda", "bam-fixmatch") else None

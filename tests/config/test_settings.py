@@ -5,13 +5,13 @@ from surelabel.config.settings import check_key, keys, read_run, read_yaml, with
 from surelabel.utils.errors import UserError
 
 
-def test_a_run_survives_being_written_and_read(tmp_path):
-    run = RunConfig(labels="1%", network=Network("wrn-10-2", padding="circular"), out="x: y # z", threads=3)
-    write_yaml(run, tmp_path / "config.yaml")
-    assert read_run(tmp_path) == run
+def test_config_can_be_written_and_read_back(tmp_path):
+    config = RunConfig(labels="1%", network=Network("wrn-10-2", padding="circular"), out="x: y # z", threads=3)
+    write_yaml(config, tmp_path / "config.yaml")
+    assert read_run(tmp_path) == config
 
 
-def test_every_key_can_be_set_by_its_dotted_name():
+def test_with_settings_sets_by_dotted_name():
     assert {"method", "optimizer.lr", "views.weak", "evaluation.every"} <= set(keys())
     assert with_settings(RunConfig(), {"optimizer.lr": 0.5}).optimizer.lr == 0.5
 
@@ -23,10 +23,9 @@ def test_every_key_can_be_set_by_its_dotted_name():
         ("pixels", 64, "It is now called 'image_size'"),
         ("lr", None, r"Did you mean 'head\.lr' or 'optimizer\.lr'"),
         ("forward", "jiont", r"forward cannot be 'jiont'\. Did you mean 'joint'"),
-        ("views.strong", "week", "Did you mean 'weak'"),
     ],
 )
-def test_a_mistyped_key_or_choice_names_the_closest_right_one(key, value, message):
+def test_check_key_suggests_the_closest(key, value, message):
     with pytest.raises(UserError, match=message):
         check_key(key, value)
 
@@ -36,13 +35,11 @@ def test_a_mistyped_key_or_choice_names_the_closest_right_one(key, value, messag
     [
         ({"steps": "soon"}, "^steps must be a whole number, not 'soon'"),
         ({"optimizer": {"lr": "fast"}}, r"^optimizer\.lr must be a number, not 'fast'"),
-        ({"optimizer.lrr": 0.1}, r"^there is no setting named 'optimizer\.lrr'\. Did you mean 'optimizer\.lr'"),
-        ({"optimizer": {"lrr": 0.1}}, r"^there is no setting named 'optimizer\.lrr'\. Did you mean 'optimizer\.lr'"),
-        ({"lr": 0.1}, r"Did you mean 'head\.lr' or 'optimizer\.lr'"),
-        ({"forward": "jiont"}, r"^forward cannot be 'jiont'\. Did you mean 'joint'"),
+        ({"optimizer": {"lrr": 0.1}}, r"'optimizer\.lrr'"),
+        ({"views.strong": "week"}, "'weak'"),
     ],
 )
-def test_settings_that_cannot_be_are_named_in_plain_words(settings, message):
+def test_with_settings_rejects_bad_values(settings, message):
     with pytest.raises(UserError, match=message):
         with_settings(RunConfig(), settings)
 
@@ -50,21 +47,18 @@ def test_settings_that_cannot_be_are_named_in_plain_words(settings, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("seed: 1\noptimizer:\n  lrr: 3\n", r"c\.yaml: there is no setting named 'optimizer\.lrr'"),
+        ("seed: 1\noptimizer:\n  lrr: 3\n", r"c\.yaml: there is no setting"),
         ("- 1\n", "must hold settings"),
         ("3: x\n", "must hold settings"),
+        ("", "must hold settings"),
         ("seed: [", "not valid YAML"),
         ("seed: !!python/object/apply:os.getcwd []\n", "not valid YAML"),
-        ("", "must hold settings"),
+        (None, "cannot read the config"),
     ],
 )
-def test_a_bad_file_is_refused_by_name(tmp_path, text, message):
+def test_read_yaml_rejects_bad_files(tmp_path, text, message):
     path = tmp_path / "c.yaml"
-    path.write_text(text)
+    if text is not None:
+        path.write_text(text)
     with pytest.raises(UserError, match=message):
         read_yaml(path)
-
-
-def test_an_absent_file_is_told(tmp_path):
-    with pytest.raises(UserError, match="cannot read the config"):
-        read_yaml(tmp_path / "none.yaml")

@@ -14,7 +14,7 @@ from surelabel.utils.errors import UserError
         ({"steps": 0}, "steps must be above zero"),
         ({"batch": Batch(labelled=1)}, r"batch\.labelled must be at least 2"),
         ({"evaluation": Evaluation(samples=-1)}, r"evaluation\.samples must be above zero"),
-        ({"optimizer": Optimizer(lr=float("nan"))}, r"optimizer\.lr must be above zero, and is nan"),
+        ({"optimizer": Optimizer(lr=float("nan"))}, r"optimizer\.lr must be above zero, but is nan"),
         ({"optimizer": Optimizer(weight_decay=-1)}, r"weight_decay must not be negative"),
         ({"optimizer": Optimizer(momentum=0)}, "nesterov needs a momentum"),
         ({"selection": Selection(1.5)}, r"selection\.threshold must lie between 0 and 1"),
@@ -25,15 +25,15 @@ from surelabel.utils.errors import UserError
         ({"method": "bam-uda", "head": Head(samples=1)}, r"head\.samples must be at least 2"),
     ],
 )
-def test_values_that_no_type_forbids_are_refused(change, message):
+def test_validate_rejects_bad_values(change, message):
     with pytest.raises(UserError, match=message):
         validate(replace(RunConfig(), **change))
 
 
 @pytest.mark.parametrize("method", ["bam-uda-no-sigma", "bam-paws", "fixmatch"])
-def test_one_sample_suffices_where_no_deviation_is_compared(method):
+def test_validate_accepts_one_sample_without_uncertainty(method):
     assert validate(RunConfig(method, head=Head(samples=1))).head.samples == 1
 
 
-def test_the_default_run_is_valid():
+def test_validate_accepts_the_defaults():
     assert validate(RunConfig()) == RunConfig()

@@ -126,7 +126,7 @@ def test_the_recipe_of_a_table_is_chosen_by_its_name_and_uses_all_labels():
         ),
         (["--data", "phc", "--label-column", "y"], "--label-column is of tables"),
         (["--data", "phc", "--table.noise", "0.5"], "--table.noise has no effect"),
-        (["--data", "t.csv", "--method", "paws"], "paws compares crops of images, and a table has none"),
+        (["--data", "t.csv", "--method", "paws"], "paws compares crops of images, but a table has none"),
         (["--data", "t.csv", "--size", "paper"], "the paper has no tables"),
         (["--data", "t.csv", "--table.corruption", "1.5"], "table.corruption must lie between 0 and 1"),
     ],

@@ -394,7 +394,7 @@ def test_fit_keeps_a_run_folder_and_shows_progress(iris, tmp_path, capsys):
     SureLabelClassifier(steps=2, out=tmp_path / "run", verbose=True).fit(X, some)
     assert (tmp_path / "run" / "weights.safetensors").exists()
     assert "bam-uda on X: 30 labels, 150 samples in the pool" in capsys.readouterr().out
-    with pytest.raises(UserError, match="given in Python"):
+    with pytest.raises(UserError, match="passed in Python"):
         load(tmp_path / "run").evaluate()
     with pytest.raises(ValueError, match=r"run exists already: choose another folder"):
         SureLabelClassifier(steps=2, out=tmp_path / "run").fit(X, some)

@@ -3,12 +3,27 @@
 from typing import Any
 
 from surelabel.config.run import RunConfig
+from surelabel.data.source import DataSet
 from surelabel.inference.trained_run import fit
+from surelabel.methods.base import StepLoader
+from surelabel.training import build, build_data
 from surelabel.training.run_folder import RunFolder
+from surelabel.training.state import TrainState
 
 
 def fit_folder(config: RunConfig, resume: bool = False, **options: Any) -> RunFolder:
-    """Train, and give the folder alone: nothing that training holds in memory can help what is tested."""
+    """Train, and return only the folder, so that the test reads what was written."""
     folder = fit(config, resume=resume, **options).folder
     assert folder is not None
     return folder
+
+
+def initial_state(config: RunConfig, data: DataSet) -> TrainState:
+    """The state of a resolved config before the first step."""
+    network = build.build_network(config, build_data.task_of(data))
+    return build.build_state(config, network, build.build_method(config))
+
+
+def loader_of(config: RunConfig, data: DataSet) -> StepLoader:
+    """The loader of a resolved config, with the labels that its seed draws."""
+    return build.build_loader(config, data, build_data.build_split(config, data))

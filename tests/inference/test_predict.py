@@ -40,7 +40,7 @@ def test_predict_names_files_and_skips_unreadable_ones(tiny, tmp_path, digits_da
     folder = fit_folder(replace(tiny, data=str(tmp_path / "pictures"), labels=20, steps=4))
     said = capsys.readouterr().out
     assert "1 file skipped (0/empty.png: the file is empty)" in said.replace("\n", " ")
-    assert "There is no test set" in said
+    assert "No test set, so no metrics" in said
 
     (tmp_path / "new" / "of any name").mkdir(parents=True)
     Image.fromarray(np.stack([images[0]] * 3, -1)).resize((20, 30)).save(tmp_path / "new" / "of any name" / "ä, 1.png")

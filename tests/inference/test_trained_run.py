@@ -44,7 +44,7 @@ def test_fit_starts_from_the_backbone_of_another_run(tiny, tmp_path):
     assert stored
     assert all(torch.equal(tensor, network.state_dict()[name]) for name, tensor in stored.items())
     assert fit_folder(later).path.exists()
-    with pytest.raises(UserError, match="network is another one"):
+    with pytest.raises(UserError, match="its network differs"):
         fit_folder(replace(later, network=replace(later.network, name="wrn-16-1"), out=str(tmp_path / "other")))
     assert not (tmp_path / "other").exists()
 

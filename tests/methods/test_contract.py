@@ -1,45 +1,41 @@
-"""What every method owes the loop."""
+"""What the training loop needs from every method."""
 
 from dataclasses import fields, replace
+from functools import partial
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from surelabel.config.methods import METHODS, TEACHERS
+from surelabel.config.methods import METHODS
 from surelabel.config.run import Optimizer
 from surelabel.data.batch import Crops
-from surelabel.training import build, build_data
+from surelabel.training import build
 from surelabel.training.loop import training_step
 from surelabel.training.state import TrainState
 from surelabel.utils import devices
 from surelabel.utils.rng import generator
-
-
-def combinations():
-    """Every method with every head and teacher that it can have, and both forms of the pass where there is a choice."""
-    for method in METHODS:
-        for teacher in ("", *(f"+{teacher}" for teacher in TEACHERS)):
-            both = not teacher and not method.endswith("paws")
-            yield from ((method + teacher, forward) for forward in (("split", "joint") if both else (None,)))
-
+from tests.helpers.runs import initial_state, loader_of
 
 LARS = Optimizer(lr=0.5, nesterov=False, weight_decay=1e-3, lars_trust=0.02, schedule="warmup-cosine", warmup=0.2)
+# Every method in both forms of the pass; a teacher with each head, with and without PAWS; LARS.
+CASES = [(method, {"forward": form}) for method in METHODS if "paws" not in method for form in ("split", "joint")]
+CASES += [(method, {}) for method in ("fixmatch+ema", "bam-uda+swa", "paws", "paws+swa", "bam-paws", "bam-paws+ema")]
+CASES += [("paws", {"optimizer": LARS}), ("bam-paws+ema", {"optimizer": LARS})]
+# What a state can hold: an average, a queue of quantiles, momentum of LARS, a support, and a teacher's average.
+RESUMED = [("fixmatch", {}), ("bam-uda", {"forward": "joint"}), ("pseudo-label+swa", {}), CASES[-1]]
 
 
-@pytest.fixture(
-    params=[*combinations(), ("paws", LARS), ("bam-paws+ema", LARS)], ids=lambda both: f"{both[0]}-{both[1]}"[:30]
-)
+def case_id(case):
+    return case[0] + "".join(f"-{value if isinstance(value, str) else key}" for key, value in case[1].items())
+
+
+@pytest.fixture(params=CASES, ids=case_id)
 def parts(request, tiny, digits_data):
-    method, choice = request.param
-    change = {"optimizer": choice} if isinstance(choice, Optimizer) else {"forward": choice}
-    run = build.resolve(replace(tiny, method=method, **change))
-    method = build.build_method(run)
-
-    def make() -> TrainState:
-        return build.build_state(run, build.build_network(run, build_data.task_of(digits_data)), method)
-
-    return run, method, build.build_loader(run, digits_data, build_data.build_split(run, digits_data)), make
+    name, settings = request.param
+    config = build.resolve(replace(tiny, method=name, **settings))
+    make = partial(initial_state, config, digits_data)
+    return config, build.build_method(config), loader_of(config, digits_data), make
 
 
 def train(method, loader, state: TrainState, steps: int) -> None:
@@ -47,7 +43,7 @@ def train(method, loader, state: TrainState, steps: int) -> None:
         training_step(method, state.network, state, loader(state.step), torch.autograd.backward)
 
 
-def test_the_loss_is_finite_and_reaches_backbone_and_head(parts):
+def test_method_loss_reaches_backbone_and_head(parts):
     _, method, loader, make = parts
     state = make()
     losses, _ = method.loss(state.network, state.teacher, loader(0), state.selection, 0)
@@ -61,7 +57,7 @@ def test_the_loss_is_finite_and_reaches_backbone_and_head(parts):
 
 
 class NoDouble(TorchDispatchMode):
-    """Raises where something is computed in double precision, as a Mac's GPU would."""
+    """Raises if anything is computed in double precision, as a Mac's GPU does."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         made = func(*args, **(kwargs or {}))
@@ -70,7 +66,7 @@ class NoDouble(TorchDispatchMode):
         return made
 
 
-def test_a_device_without_double_precision_can_take_a_step(parts, monkeypatch):
+def test_method_runs_without_double_precision(parts, monkeypatch):
     _, method, loader, make = parts
     state, batch = make(), loader(0)
     monkeypatch.setattr(devices, "NO_DOUBLE", {"cpu"})
@@ -79,7 +75,8 @@ def test_a_device_without_double_precision_can_take_a_step(parts, monkeypatch):
         state.network.predict(batch.large if isinstance(batch, Crops) else batch.labelled, generator(0, "evaluation"))
 
 
-def test_n_steps_and_n_more_after_a_reload_equal_2n_steps_bit_for_bit(parts, tmp_path):
+@pytest.mark.parametrize("parts", RESUMED, indirect=True, ids=case_id)
+def test_method_resumes_bit_for_bit(parts, tmp_path):
     _, method, loader, make = parts
     whole = make()
     train(method, loader, whole, 6)
@@ -102,13 +99,13 @@ def equal(mine, theirs) -> bool:
     return mine == theirs
 
 
-def test_weight_decay_spares_biases_and_norms_and_misses_nothing(parts):
-    run, _, _, make = parts
+def test_weight_decay_skips_only_biases_and_norms(parts):
+    config, _, _, make = parts
     state = make()
     decayed, spared, *bayesian = [group for optimizer in state.optimizers for group in optimizer.param_groups]
-    assert decayed["weight_decay"] == run.optimizer.weight_decay
+    assert decayed["weight_decay"] == config.optimizer.weight_decay
     assert spared["weight_decay"] == 0
-    assert (decayed.get("trust", 0), spared.get("trust", 0)) == (run.optimizer.lars_trust, 0)
+    assert (decayed.get("trust", 0), spared.get("trust", 0)) == (config.optimizer.lars_trust, 0)
     names = {id(parameter): name for name, parameter in state.network.named_parameters()}
     groups = (decayed, spared, *bayesian)
     grouped = [id(parameter) for group in groups for parameter in group["params"]]
@@ -116,13 +113,13 @@ def test_weight_decay_spares_biases_and_norms_and_misses_nothing(parts):
     small = {id(parameter) for parameter in state.network.parameters() if parameter.ndim == 1}
     assert all(id(p) in small or names[id(p)].endswith("_rho") for p in spared["params"])
     assert all(id(p) not in small and "_rho" not in names[id(p)] for p in decayed["params"])
-    assert len(bayesian) == (run.method.startswith("bam-") and run.base != "bam-paws")
+    assert len(bayesian) == (config.method.startswith("bam-") and config.base != "bam-paws")
     for group in bayesian:
         assert {names[id(p)].split(".")[0] for p in group["params"]} == {"head"}
         assert (group["lr"], group["weight_decay"]) == (0.01, 0)
 
 
-def test_a_batch_is_a_function_of_the_step(parts):
+def test_loader_batch_depends_only_on_the_step(parts):
     _, _, loader, _ = parts
     first, again, later = loader(3), loader(3), loader(4)
     for field in fields(first):

@@ -1,4 +1,4 @@
-"""What every self-training method owes the loop, on rows of a table."""
+"""What the training loop needs from the self-training methods on tables."""
 
 from dataclasses import replace
 
@@ -6,18 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from surelabel.config.methods import METHODS, TEACHERS
 from surelabel.config.run import Network, Views
 from surelabel.data.tables.encoding import learn
 from surelabel.data.tables.source import TableSource, table_data
-from surelabel.training import build, build_data
-from surelabel.training.loop import training_step
-from surelabel.training.state import TrainState
+from surelabel.training import build
 from surelabel.utils.distributed import World
 from surelabel.utils.errors import UserError
-from tests.methods.test_contract import equal
+from tests.helpers.runs import initial_state, loader_of
+from tests.methods.test_contract import equal, train
 
-SELF_TRAINING = [method for method in METHODS if not method.endswith("paws")]
+TABLE = {"labels": 9, "views": Views("noise", "noise", "corrupt"), "network": Network("mlp-2-16", norm_momentum=0.1)}
 
 
 @pytest.fixture(scope="module")
@@ -32,31 +30,14 @@ def table():
     return table_data("table", TableSource(encoding.encode(columns), labels, ["a", "b", "c"], encoding))
 
 
-@pytest.fixture(params=[method + teacher for method in SELF_TRAINING for teacher in ("", *(f"+{t}" for t in TEACHERS))])
-def parts(request, tiny, table):
-    run = replace(tiny, method=request.param, labels=9, network=Network("mlp-2-16", norm_momentum=0.1))
-    run = build.resolve(replace(run, views=Views("noise", "noise", "corrupt")))
-    method = build.build_method(run)
-
-    def make() -> TrainState:
-        return build.build_state(run, build.build_network(run, build_data.task_of(table)), method)
-
-    return method, build.build_loader(run, table, build_data.build_split(run, table)), make
-
-
-def train(method, loader, state, steps):
-    for _ in range(steps):
-        losses = training_step(method, state.network, state, loader(state.step), torch.autograd.backward)
-        assert torch.isfinite(losses.total)
-
-
-def test_gradients_reach_everything_and_a_reload_in_the_middle_changes_nothing(parts, tmp_path):
-    method, loader, make = parts
-    whole, half, resumed = make(), make(), make()
-    method.loss(half.network, half.teacher, loader(0), half.selection, 0)[0].total.backward()
-    assert all(parameter.grad.abs().sum() > 0 for parameter in half.network.parameters())
-    half.network.zero_grad()
-    half = make()
+# Without unlabelled views, with both, with a Bayesian head, and with a teacher.
+@pytest.mark.parametrize("name", ["supervised", "fixmatch", "bam-uda", "bam-fixmatch+ema"])
+def test_method_on_tables_reaches_all_weights_and_resumes(tiny, table, tmp_path, name):
+    config = build.resolve(replace(tiny, method=name, **TABLE))
+    method, loader = build.build_method(config), loader_of(config, table)
+    tried, whole, half, resumed = (initial_state(config, table) for _ in range(4))
+    method.loss(tried.network, tried.teacher, loader(0), tried.selection, 0)[0].total.backward()
+    assert all(parameter.grad.abs().sum() > 0 for parameter in tried.network.parameters())
     train(method, loader, whole, 4)
     train(method, loader, half, 2)
     torch.save(half.state_dict(), tmp_path / "half.pt")
@@ -65,19 +46,18 @@ def test_gradients_reach_everything_and_a_reload_in_the_middle_changes_nothing(p
     assert equal(whole.state_dict(), resumed.state_dict())
 
 
-def test_several_processes_see_what_one_does(tiny, table):
-    run = build.resolve(replace(tiny, labels=9, network=Network("mlp-1-8"), views=Views("noise", "noise", "corrupt")))
-    loader = build.build_loader(run, table, build_data.build_split(run, table))
+def test_loader_ranks_see_the_global_batch(tiny, table):
+    loader = loader_of(build.resolve(replace(tiny, **TABLE)), table)
     alone = loader(3)
     shares = [replace(loader, world=World(rank, 2))(3) for rank in range(2)]
     for name in ("labelled", "weak", "strong", "labels"):
-        assert torch.equal(torch.cat([getattr(world, name) for world in shares]), getattr(alone, name))
+        assert torch.equal(torch.cat([getattr(share, name) for share in shares]), getattr(alone, name))
     assert not torch.equal(alone.weak, alone.strong)
 
 
-def test_views_of_images_and_paws_are_refused_for_rows(tiny, table):
-    run = replace(tiny, labels=9)
+def test_build_loader_rejects_image_views_and_paws_for_tables(tiny, table):
+    config = replace(tiny, labels=9)
     with pytest.raises(UserError, match=r"views\.weak weak is a view of images.*choose none, noise, corrupt"):
-        build.build_loader(run, table, np.arange(9))
+        build.build_loader(config, table, np.arange(9))
     with pytest.raises(UserError, match="paws compares crops of images"):
-        build.build_loader(replace(run, method="paws"), table, np.arange(9))
+        build.build_loader(replace(config, method="paws"), table, np.arange(9))

@@ -1,4 +1,4 @@
-"""PAWS against plain loops over samples, and cases worked out by hand."""
+"""PAWS against plain loops over samples and results by hand."""
 
 import copy
 import math
@@ -21,13 +21,13 @@ SUPPORT, POOL, SMALLS = 6, 5, 3
 
 
 def make_network(method="paws", **settings):
-    """In evaluation mode and float64, so that a sample's output does not depend on the batch it is in."""
-    run = RunConfig(
+    """In evaluation mode, so that an output does not depend on the batch, and float64."""
+    config = RunConfig(
         method=method, network=Settings("wrn-10-1", norm_momentum=0.1), paws=PawsSettings(width=8, **settings)
     )
-    made = build.build_network(run, TASK).double().eval()
+    made = build.build_network(config, TASK).double().eval()
     for norm in (module for module in made.modules() if isinstance(module, torch.nn.BatchNorm1d)):
-        norm.running_var.fill_(1e-4)  # representations far enough apart that assignments differ
+        norm.running_var.fill_(1e-4)  # so that assignments differ
     return made
 
 
@@ -92,15 +92,15 @@ def by_hand(network, teacher, batch, method, noise=None):
 
 
 @pytest.mark.parametrize("prediction_head", [False, True])
-@pytest.mark.parametrize("own", [True, False])
-def test_the_loss_is_that_of_a_plain_loop(batch, own, prediction_head):
+@pytest.mark.parametrize("self_teaching", [True, False])
+def test_paws_loss_equals_a_plain_loop(batch, self_teaching, prediction_head):
     network = make_network(prediction_head=prediction_head)
     teacher = copy.deepcopy(network)
-    if not own:
+    if not self_teaching:
         with torch.no_grad():
             for parameter in teacher.parameters():
                 parameter.add_(0.02 * torch.randn_like(parameter))
-    method = replace(find("paws"), self_teaching=own)
+    method = replace(find("paws"), self_teaching=self_teaching)
     losses, state = method.loss(network, teacher, batch, method.init(), 0)
     unlabelled, me_max = by_hand(network, teacher, batch, method)
     assert losses.parts["unlabelled"].item() == pytest.approx(unlabelled, abs=1e-9)
@@ -109,7 +109,7 @@ def test_the_loss_is_that_of_a_plain_loop(batch, own, prediction_head):
     assert state == {}
 
 
-def test_bam_paws_draws_the_last_layer_once_with_the_deviation_of_a_mean_and_pays_for_its_prior(batch):
+def test_bam_paws_loss_has_one_draw_and_the_kl(batch):
     method = replace(find("bam-paws"), prior=PriorLoss(weight=0.5, warmup=8, samples=100))
     network = make_network("bam-paws")
     losses, _ = method.loss(network, network, batch, {}, 2)
@@ -117,11 +117,11 @@ def test_bam_paws_draws_the_last_layer_once_with_the_deviation_of_a_mean_and_pay
     unlabelled, me_max = by_hand(network, network, batch, method, noise)
     kl = sum(float(part.detach().sum()) for part in network.head.kl()) / 100
     assert losses.parts["prior"].item() == pytest.approx(kl)
-    world = 0.5 * (1 - math.cos(math.pi / 4)) / 2
-    assert losses.total.item() == pytest.approx(unlabelled + me_max + world * kl, abs=1e-6)
+    weight = 0.5 * (1 - math.cos(math.pi / 4)) / 2
+    assert losses.total.item() == pytest.approx(unlabelled + me_max + weight * kl, abs=1e-6)
 
 
-def test_the_mean_of_m_draws_of_a_linear_layer_has_the_deviation_over_root_m():
+def test_bam_paws_noise_has_the_std_of_a_mean():
     """Two-sided test of the variance of 4000 draws against its chi-squared law: fails by chance once in a million."""
     from scipy.stats import chi2
 
@@ -130,14 +130,14 @@ def test_the_mean_of_m_draws_of_a_linear_layer_has_the_deviation_over_root_m():
     generator = build.generator(0, "test")
     with torch.no_grad():
         draws = torch.stack([network.head(features, network.head.noise(generator))[0, 0] for _ in range(4000)])
-        mean, deviation = network.head.last.moments(network.head.hidden(features))
-    ratio = draws.double().var(0) / (deviation[0].double().square() / 50)
+        mean, std = network.head.last.moments(network.head.hidden(features))
+    ratio = draws.double().var(0) / (std[0].double().square() / 50)
     low, high = chi2.ppf([5e-7 / 8, 1 - 5e-7 / 8], 3999) / 3999
     assert ((ratio > low) & (ratio < high)).all()
-    assert ((draws.double().mean(0) - mean[0]).abs() < 6 * deviation[0] / math.sqrt(50 * 4000)).all()
+    assert ((draws.double().mean(0) - mean[0]).abs() < 6 * std[0] / math.sqrt(50 * 4000)).all()
 
 
-def test_no_gradient_flows_into_targets_or_teacher(batch):
+def test_paws_has_no_gradient_into_targets_or_teacher(batch):
     network = make_network()
     teacher = copy.deepcopy(network)
     large = batch.large.clone().requires_grad_()
@@ -145,28 +145,28 @@ def test_no_gradient_flows_into_targets_or_teacher(batch):
     losses, _ = method.loss(network, teacher, replace(batch, large=large), {}, 0)
     losses.total.backward()
     assert all(parameter.grad is None for parameter in teacher.parameters())
-    # With its own targets, the gradient is that of targets which are held fixed.
-    own = large.grad.clone()
+    # Self-teaching has the gradient of fixed targets.
+    fixed = large.grad.clone()
     large.grad = None
     losses, _ = replace(method, self_teaching=True).loss(network, network, replace(batch, large=large), {}, 0)
     losses.total.backward()
-    torch.testing.assert_close(large.grad, own)
+    torch.testing.assert_close(large.grad, fixed)
 
 
 @pytest.mark.parametrize("method", ["paws", "bam-paws"])
-def test_a_teacher_that_is_a_copy_teaches_as_the_network_itself_does(batch, method):
+def test_paws_teacher_copy_equals_self_teaching(batch, method):
     """In training mode too: before its onset, PAWS+SWA is PAWS."""
     network = make_network(method).train()
     teacher = copy.deepcopy(network)
     before = copy.deepcopy(teacher.state_dict())
-    own, _ = find(method).loss(copy.deepcopy(network), network, batch, {}, 0)
+    alone, _ = find(method).loss(copy.deepcopy(network), network, batch, {}, 0)
     taught, _ = replace(find(method), self_teaching=False).loss(network, teacher, batch, {}, 0)
-    torch.testing.assert_close(taught.total, own.total, rtol=1e-12, atol=0)
+    torch.testing.assert_close(taught.total, alone.total, rtol=1e-12, atol=0)
     after = teacher.state_dict()
     assert all(torch.equal(before[key], after[key]) for key in before if "running" in key)
 
 
-def test_me_max_pulls_the_mean_prediction_towards_uniform(batch):
+def test_paws_me_max_raises_the_entropy(batch):
     network = make_network()
     method = find("paws")
 
@@ -183,7 +183,7 @@ def test_me_max_pulls_the_mean_prediction_towards_uniform(batch):
     assert entropy() > before
 
 
-def test_me_max_can_be_left_out(batch):
+def test_paws_without_me_max(batch):
     network = make_network()
     losses, _ = replace(find("paws"), me_max=False).loss(network, network, batch, {}, 0)
     assert set(losses.parts) == {"unlabelled"}
@@ -191,7 +191,7 @@ def test_me_max_can_be_left_out(batch):
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_a_class_without_support_is_never_assigned_and_gives_finite_gradients(batch, smoothing):
+def test_paws_class_without_support_is_never_assigned(batch, smoothing):
     network = make_network()
     without = replace(batch, labels=torch.tensor([0, 0, 1, 1, 0, 1]))
     losses, _ = replace(find("paws"), smoothing=smoothing).loss(network, network, without, {}, 0)
@@ -201,8 +201,8 @@ def test_a_class_without_support_is_never_assigned_and_gives_finite_gradients(ba
     assert all(torch.isfinite(p.grad).all() for p in network.parameters() if p.grad is not None)
 
 
-def test_assignments_are_computed_in_full_precision_under_autocast(batch):
-    """With τ = 0.1 an error of one in 256, bfloat16's, of a similarity would be one of several percent of a weight."""
+def test_paws_assigns_in_full_precision(batch):
+    """With τ = 0.1, the rounding of a similarity in bfloat16 would change a weight by several percent."""
     paws = find("paws")
     z = torch.randn(SUPPORT + 2 * POOL, 8, generator=torch.Generator().manual_seed(0))
     labels = torch.eye(3)[batch.labels]
@@ -214,14 +214,8 @@ def test_assignments_are_computed_in_full_precision_under_autocast(batch):
     torch.testing.assert_close(rounded, paws._assign(z.bfloat16().float(), labels, batch), rtol=0, atol=0)
 
 
-def test_two_large_views_alone_are_enough(batch):
-    network = make_network()
-    losses, _ = find("paws").loss(network, network, replace(batch, small=None), {}, 0)
-    assert torch.isfinite(losses.total)
-
-
-def test_identical_views_at_the_support_have_the_loss_worked_out_by_hand():
-    """One support image a class, orthogonal representations, views equal to the first: q = e^(1/τ) / (e^(1/τ) + 1)."""
+def test_paws_loss_by_hand():
+    """One support image per class, orthogonal, views equal to the first, no small ones: q = e^(1/τ) / (e^(1/τ) + 1)."""
     network = make_network()
 
     class Fixed(torch.nn.Module):
@@ -231,16 +225,8 @@ def test_identical_views_at_the_support_have_the_loss_worked_out_by_hand():
             z = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]], dtype=torch.float64)
             return type("Out", (), {"outputs": z[:, None], "kl": None})()
 
-    batch = Crops(
-        torch.zeros(2, 1, 8, 8),
-        torch.tensor([0, 1]),
-        torch.zeros(2, 1, 8, 8),
-        None,
-        torch.tensor([0]),
-        2,
-        seed=0,
-        step=0,
-    )
+    images = torch.zeros(2, 1, 8, 8)
+    batch = Crops(images, torch.tensor([0, 1]), images, None, torch.tensor([0]), 2, seed=0, step=0)
     method = replace(find("paws"), temperature=0.5, smoothing=0.0, target=Sharpen(0.5))
     losses, _ = method.loss(Fixed(), network, batch, {}, 0)
     q = math.exp(2) / (math.exp(2) + 1)
@@ -249,7 +235,7 @@ def test_identical_views_at_the_support_have_the_loss_worked_out_by_hand():
     assert losses.parts["me_max"].item() == pytest.approx(t * math.log(t) + (1 - t) * math.log(1 - t), abs=1e-12)
 
 
-def test_the_true_classes_of_the_pool_change_no_loss(batch):
+def test_paws_ignores_hidden_labels(batch):
     network = make_network()
     first, _ = find("paws").loss(network, network, batch, {}, 0)
     other, _ = find("paws").loss(network, network, replace(batch, hidden=batch.hidden + 2), {}, 0)

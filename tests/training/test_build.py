@@ -15,9 +15,10 @@ from surelabel.training import build, build_data
 from surelabel.training.average import EMA, SWA, CosineEMA, WarmupEMA
 from surelabel.training.lars import LARS
 from surelabel.utils.errors import UserError
+from tests.helpers.runs import initial_state, loader_of
 
 
-def test_resolving_fills_in_the_methods_own_values_and_changes_nothing_twice(tiny):
+def test_resolve_fills_in_defaults_once(tiny):
     resolved = build.resolve(replace(tiny, method="uda", device="auto", threads=None))
     assert (resolved.selection.threshold, resolved.target.temperature, resolved.weight) == (0.8, 0.4, 1.0)
     assert resolved.device in ("cpu", "cuda")
@@ -25,28 +26,28 @@ def test_resolving_fills_in_the_methods_own_values_and_changes_nothing_twice(tin
     assert build.resolve(resolved) == resolved
 
 
-def test_the_small_network_of_a_table_has_one_thread_unless_more_are_asked_for(tiny, monkeypatch):
+def test_resolve_gives_a_table_one_thread(tiny, monkeypatch):
     monkeypatch.setattr("surelabel.utils.cpu.available_cores", lambda: 8)
     network = replace(tiny.network, name="mlp-2-128")
     table = replace(tiny, data="a.csv", threads=None, network=network)
     pictures = replace(table, encoder="efficientnet-lite0")
     asked = (table, replace(table, threads=4), pictures, replace(tiny, threads=None))
-    assert [build.resolve(run).threads for run in asked] == [1, 4, 8, 8]
+    assert [build.resolve(config).threads for config in asked] == [1, 4, 8, 8]
 
 
-def test_settings_take_the_place_of_the_methods_own(tiny):
-    run = replace(tiny, method="uda", selection=Selection(0.5), target=Target(0.0), weight=3.0, forward="joint")
-    method = build.build_method(run)
+def test_build_method_overrides_published_values(tiny):
+    config = replace(tiny, method="uda", selection=Selection(0.5), target=Target(0.0), weight=3.0, forward="joint")
+    method = build.build_method(config)
     assert (method.select.threshold, method.target, method.weight, method.forward) == (0.5, Hard(), 3.0, "joint")
-    assert build.build_method(replace(run, target=Target(0.7))).target == Sharpen(0.7)
+    assert build.build_method(replace(config, target=Target(0.7))).target == Sharpen(0.7)
 
 
-def test_every_setting_of_a_method_reaches_its_part(tiny):
+def test_build_method_passes_every_setting(tiny):
     by = {"start": 0.2, "warmup": 5, "window": 7, "statistic": "std", "inclusive": False, "lagged": True}
     head = Head(samples=9, sampling="weights", prior_std=0.3, kl="mean", kl_weight=3.0, kl_warmup=4)
     selection, target = Selection(quantile=0.6, **by), Target(sharpen_samples=True)
-    run = replace(tiny, method="bam-uda", selection=selection, head=head, target=target)
-    method = build.build_method(run, 77)
+    config = replace(tiny, method="bam-uda", selection=selection, head=head, target=target)
+    method = build.build_method(config, 77)
     assert method.select == Uncertainty(0.6, **by)
     assert method.head == Bayesian(9, "weights", 0.3)
     assert method.prior == PriorLoss("mean", 3.0, 4, 77)
@@ -58,10 +59,10 @@ def test_every_setting_of_a_method_reaches_its_part(tiny):
     assert (method.temperature, method.smoothing, method.me_max, method.head.samples) == (0.3, 0.2, False, 9)
 
 
-def test_every_setting_of_the_optimizer_reaches_it(tiny, digits_data):
+def test_build_optimizers_passes_every_setting(tiny, digits_data):
     def made(method, **settings):
-        run = replace(tiny, method=method, optimizer=Optimizer(**settings), head=Head(lr=0.07))
-        return build.build_optimizers(build.build_network(run, build_data.task_of(digits_data)), run)
+        config = replace(tiny, method=method, optimizer=Optimizer(**settings), head=Head(lr=0.07))
+        return build.build_optimizers(build.build_network(config, build_data.task_of(digits_data)), config)
 
     for nesterov in (False, True):
         plain, adam = made("bam-uda", lr=0.3, momentum=0.8, nesterov=nesterov, weight_decay=0.02)
@@ -78,9 +79,9 @@ def test_every_setting_of_the_optimizer_reaches_it(tiny, digits_data):
 
 
 @pytest.mark.parametrize("buffers", ["copy", "average"])
-def test_running_statistics_are_averaged_where_that_is_asked_for(tiny, digits_data, buffers):
-    run = build.resolve(replace(tiny, average=replace(tiny.average, decay=0.5, warm=False, buffers=buffers)))
-    state = build.build_state(run, build.build_network(run, build_data.task_of(digits_data)), build.build_method(run))
+def test_build_state_averages_buffers_if_asked(tiny, digits_data, buffers):
+    config = build.resolve(replace(tiny, average=replace(tiny.average, decay=0.5, warm=False, buffers=buffers)))
+    state = initial_state(config, digits_data)
     norm = next(name for name, _ in state.network.named_buffers() if name.endswith("running_mean"))
     for value in (0.0, 8.0):
         state.network.get_buffer(norm).fill_(value)
@@ -99,30 +100,29 @@ def test_running_statistics_are_averaged_where_that_is_asked_for(tiny, digits_da
         ("paws+ema", {"schedule": "linear", "gamma": 0.9, "warmup": 3}, WarmupEMA(0.9, 3)),
     ],
 )
-def test_the_name_of_a_method_says_how_its_weights_are_averaged(tiny, digits_data, method, settings, rule):
-    run = build.resolve(replace(tiny, method=method, teacher=Teacher(**settings)))
-    assert build.averaging_rule(run) == rule
-    state = build.build_state(run, build.build_network(run, build_data.task_of(digits_data)), build.build_method(run))
+def test_averaging_rule_follows_the_method_name(tiny, digits_data, method, settings, rule):
+    config = build.resolve(replace(tiny, method=method, teacher=Teacher(**settings)))
+    assert build.averaging_rule(config) == rule
+    state = initial_state(config, digits_data)
     assert (state.average is None) == (rule is None)
     assert (state.teacher is state.network) == ("+" not in method)
     assert (state.evaluated is state.network) == (rule is None)
 
 
-def test_a_teacher_never_shares_the_networks_pass(tiny):
+def test_build_method_separates_the_teacher_pass(tiny):
     assert build.build_method(replace(tiny, method="uda+ema", forward="joint")).forward == "split"
     assert build.build_method(replace(tiny, method="paws")).self_teaching
     assert not build.build_method(replace(tiny, method="paws+swa")).self_teaching
 
 
-def test_small_views_are_nine_sixteenths_of_an_image_unless_their_size_is_given(tiny, digits_data):
-    labelled = build_data.build_split(tiny, digits_data)
-    for given, size in ((None, 4), (6, 6)):
-        run = replace(tiny, method="paws", paws=replace(tiny.paws, small_size=given))
-        assert build.build_loader(run, digits_data, labelled)(0).small.shape[-2:] == (size, size)
+def test_build_loader_sizes_small_views(tiny, digits_data):
+    for given, size in ((None, 4), (6, 6)):  # by default 9/16 of the image
+        config = replace(tiny, method="paws", paws=replace(tiny.paws, small_size=given))
+        assert loader_of(config, digits_data)(0).small.shape[-2:] == (size, size)
 
 
-def test_what_paws_cannot_do_is_refused(tiny, digits_data):
-    with pytest.raises(UserError, match=r"Set paws\.small_crops 0"):
+def test_build_rejects_impossible_paws_settings(tiny, digits_data):
+    with pytest.raises(UserError, match=r"set paws\.small_crops to 0"):
         build.build_loader(
             replace(tiny, method="paws", paws=replace(tiny.paws, view="periodic")), digits_data, np.arange(4)
         )
@@ -130,7 +130,7 @@ def test_what_paws_cannot_do_is_refused(tiny, digits_data):
         build.build_method(replace(tiny, method="paws", target=Target(0.0)))
 
 
-def test_a_fingerprint_sees_a_changed_label_and_changed_images(digits_data):
+def test_fingerprint_changes_with_labels_and_images(digits_data):
     images, labels = digits_data.train.samples(np.arange(500)), digits_data.train.labels[:500].copy()
 
     def made(images, labels):

@@ -8,7 +8,7 @@ from surelabel.training.checkpoints import Damaged, read_checkpoint, write_check
 STATE = {"step": 3, "weights": {"a": torch.arange(6.0)}, "history": [{"accuracy": 0.5, "purity": None}]}
 
 
-def test_a_state_comes_back_and_torch_can_read_the_file_too(tmp_path):
+def test_checkpoint_can_be_read_back_and_by_torch(tmp_path):
     path = tmp_path / "checkpoint.pt"
     write_checkpoint(path, STATE)
     for stored in (read_checkpoint(path), torch.load(path, weights_only=True)):
@@ -24,7 +24,7 @@ def content(tmp_path_factory):
 
 
 @given(st.data())
-def test_any_changed_byte_is_found(content, tmp_path_factory, data):
+def test_read_checkpoint_detects_any_changed_byte(content, tmp_path_factory, data):
     place = data.draw(st.integers(0, len(content) - 1))
     other = data.draw(st.integers(1, 255))
     path = tmp_path_factory.mktemp("changed") / "checkpoint.pt"
@@ -34,21 +34,21 @@ def test_any_changed_byte_is_found(content, tmp_path_factory, data):
 
 
 @given(st.data())
-def test_any_missing_end_is_found(content, tmp_path_factory, data):
+def test_read_checkpoint_detects_any_missing_end(content, tmp_path_factory, data):
     path = tmp_path_factory.mktemp("cut") / "checkpoint.pt"
     path.write_bytes(content[: data.draw(st.integers(0, len(content) - 1))])
     with pytest.raises(Damaged):
         read_checkpoint(path)
 
 
-def test_what_is_no_state_is_refused_and_runs_nothing(tmp_path):
+def test_read_checkpoint_runs_no_code(tmp_path):
     class Trap:
         def __reduce__(self):
             return (open, (str(tmp_path / "sprung"), "w"))
 
     path = tmp_path / "checkpoint.pt"
     write_checkpoint(path, {"step": Trap()})
-    with pytest.raises(Damaged, match="is no checkpoint"):
+    with pytest.raises(Damaged, match="is not a checkpoint"):
         read_checkpoint(path)
     assert not (tmp_path / "sprung").exists()
     with pytest.raises(Damaged, match="cannot be read"):

@@ -32,7 +32,7 @@ def convolution(shape):
 
 
 @pytest.fixture(scope="module")
-def own() -> Components:
+def components() -> Components:
     random = np.random.default_rng(0)
     labels = random.integers(0, 2, 120)
     waves = np.sin(np.arange(32) * (1 + labels[:, None]) * 0.4 + random.uniform(0, 6, (120, 1)))
@@ -44,34 +44,28 @@ def own() -> Components:
 
 
 @pytest.fixture
-def signals_run(tiny):
+def config(tiny):
     return replace(tiny, data="phc", labels=8, method="bam-uda")
 
 
-def test_a_run_with_parts_of_ones_own_trains_and_is_evaluated_with_the_same_parts(signals_run, own):
-    folder = fit_folder(signals_run, components=own)
+def test_components_train_and_evaluate(config, components, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "custom").mkdir()  # not the data
+    folder = fit_folder(config, components=components)
     stored = folder.config
     assert (stored.data, stored.network.name, stored.views) == ("custom", "custom", Views("custom", "custom", "custom"))
     assert folder.task().shape == (2, 32)
-    assert load(folder.path, own).metrics["samples"] == 40
-
-
-def test_a_folder_that_happens_to_be_called_own_is_not_the_data(signals_run, own, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "own").mkdir()
-    assert fit_folder(signals_run, components=own).config.data == "custom"
-
-
-def test_signals_are_normalised_channel_by_channel(signals_run, own):
-    network = load(fit_folder(signals_run, components=own).path, own).network
-    held = own.data.train.samples(np.arange(80))
+    run = load(folder.path, components)
+    assert run.metrics["samples"] == 40
+    # Signals are normalised by channel.
+    network, held = run.network, components.data.train.samples(np.arange(80))
     np.testing.assert_allclose(network.offset.ravel(), held.mean(axis=(0, 2)), rtol=1e-5)
     np.testing.assert_allclose(network.scale.ravel(), held.std(axis=(0, 2)), rtol=1e-5)
 
 
-def test_it_is_resumed_bit_for_bit(signals_run, own, tmp_path):
-    whole = fit_folder(signals_run, components=own).weights()
-    part = replace(signals_run, out=str(tmp_path / "part"))
+def test_components_resume_bit_for_bit(config, components, tmp_path):
+    whole = fit_folder(config, components=components).weights()
+    part = replace(config, out=str(tmp_path / "part"))
     calls = []
 
     class StopAtEight(Louder):
@@ -82,33 +76,33 @@ def test_it_is_resumed_bit_for_bit(signals_run, own, tmp_path):
             return super().__call__(signals, u)
 
     with pytest.raises(Stopped):
-        fit_folder(part, components=replace(own, views={**own.views, "strong": StopAtEight()}))
-    resumed = fit_folder(part, resume=True, components=own).weights()
+        fit_folder(part, components=replace(components, views={**components.views, "strong": StopAtEight()}))
+    resumed = fit_folder(part, resume=True, components=components).weights()
     assert 8 <= len(calls) < 13
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
-def test_without_the_parts_the_error_says_what_to_give(signals_run, own, capsys):
-    folder = fit_folder(signals_run, components=own)
+def test_components_missing_ones_are_named(config, components, capsys):
+    folder = fit_folder(config, components=components)
     for given, missing in (
-        (Components(), "the data of this run was given in Python"),
-        (Components(own.data), "the network of this run"),
+        (Components(), "the data of this run was passed in Python"),
+        (Components(components.data), "the network of this run"),
     ):
         with pytest.raises(UserError, match=missing):
             load(folder.path, given).evaluate()
     with pytest.raises(UserError, match="the weak view of this run"):
-        fit_folder(signals_run, resume=True, components=replace(own, views={}))
+        fit_folder(config, resume=True, components=replace(components, views={}))
     assert main(["evaluate", str(folder.path)]) == 2
     assert "components=Components(data=...)" in capsys.readouterr().err
 
 
-def test_parts_that_do_not_fit_are_refused_before_there_is_a_folder(signals_run, own):
-    with pytest.raises(UserError, match=r"makes \(2, 4, 28\) of 2 samples"):
-        fit_folder(signals_run, components=replace(own, backbone=lambda shape: nn.Conv1d(shape[0], 4, 5)))
+def test_components_that_do_not_fit_leave_no_folder(config, components):
+    with pytest.raises(UserError, match=r"turns 2 samples into \(2, 4, 28\)"):
+        fit_folder(config, components=replace(components, backbone=lambda shape: nn.Conv1d(shape[0], 4, 5)))
     with pytest.raises(UserError, match="no view named 'wild'"):
         Components(views={"wild": Louder()})
-    with pytest.raises(UserError, match=r"views\.weak weak is a view of images, and these are samples of shape"):
-        fit_folder(signals_run, components=replace(own, views={"labelled": Louder()}))
+    with pytest.raises(UserError, match=r"views\.weak weak is a view of images, but these are samples of shape"):
+        fit_folder(config, components=replace(components, views={"labelled": Louder()}))
     with pytest.raises(UserError, match=r"views\.weak noise is a view of tables"):
-        fit_folder(replace(signals_run, views=Views(weak="noise")), components=replace(own, views={}))
-    assert not signals_run.folder.exists()
+        fit_folder(replace(config, views=Views(weak="noise")), components=replace(components, views={}))
+    assert not config.folder.exists()

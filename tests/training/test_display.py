@@ -18,30 +18,30 @@ from surelabel.training.display import (
 @pytest.mark.parametrize(
     ("seconds", "words"), [(0, "0 s"), (45.4, "45 s"), (90, "2 min"), (7100, "118 min"), (12000, "3 h 20 min")]
 )
-def test_durations_as_a_person_says_them(seconds, words):
+def test_duration_is_readable(seconds, words):
     assert duration(seconds) == words
 
 
-def test_figures_are_those_there_are():
+def test_format_metrics_skips_missing_ones():
     assert (
         format_metrics({"accuracy": 0.5, "ece": 0.1, "acceptance": 0.25}) == "accuracy 50.0%  ECE 0.100  accepted 25%"
     )
     assert format_metrics({"labelled_loss": 1.25, "acceptance": None}) == "loss 1.250"
 
 
-def test_skipped_files_are_counted_and_the_first_are_named():
+def test_describe_skipped_counts_and_names_files():
     assert describe_skipped([("a", "empty")]) == "1 file skipped (a: empty)"
     assert describe_skipped([(name, "?") for name in "abcd"]) == "4 files skipped (a: ?; b: ?; c: ?; …)"
 
 
-def test_pictures_are_said_to_be_read_at_a_size_since_the_files_may_have_another():
+def test_describe_found_counts_labels():
     said = describe_found("pictures, read at 200 × 224 pixels, in colour", 1500, np.array([0, 0, 1]), ("bag", "boot"))
     assert said.startswith("1,500 pictures, read at 200 × 224 pixels, in colour: 3 labelled (bag 2, boot 1), 1,497")
 
 
-def test_figures_are_of_test_samples_unless_told_otherwise():
-    figures = {"accuracy": 0.5, "ece": 0.1, "nll": 1.0, "brier": 0.5}
-    result = {"samples": 7, "averaged": figures, "raw": figures, "classes": []}
+def test_show_result_names_the_samples():
+    metrics = {"accuracy": 0.5, "ece": 0.1, "nll": 1.0, "brier": 0.5}
+    result = {"samples": 7, "averaged": metrics, "raw": metrics, "classes": []}
     text = io.StringIO()
     show_result(Console(file=text, width=100), result)
     show_result(Console(file=text, width=100), result, of="labelled samples of [new].csv")
@@ -50,7 +50,7 @@ def test_figures_are_of_test_samples_unless_told_otherwise():
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_progress_shows_the_figures_and_the_time_left(terminal):
+def test_display_shows_metrics_and_time_left(terminal):
     text = io.StringIO()
     console = Console(file=text, force_terminal=terminal, width=120, force_interactive=terminal)
     with Display(10, 0, console) as display:
@@ -60,7 +60,7 @@ def test_progress_shows_the_figures_and_the_time_left(terminal):
     assert "left" in text.getvalue()
 
 
-def test_class_names_are_shown_as_they_are_and_of_many_the_worst():
+def test_show_classes_escapes_names_and_shows_the_worst():
     text = io.StringIO()
     rows = [{"class": f"[red]{k}[/red]", "count": 1, "accuracy": k / 30, "confidence": 0.5} for k in range(30)]
     show_classes(Console(file=text, width=100), rows)

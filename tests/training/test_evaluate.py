@@ -15,7 +15,7 @@ def network(tiny, digits_data):
     return build.build_network(build.resolve(tiny), build_data.task_of(digits_data))
 
 
-def test_predictions_do_not_depend_on_the_batch_and_leave_the_network_in_its_mode(network, digits_data):
+def test_predict_ignores_batch_size_and_keeps_the_mode(network, digits_data):
     index = np.arange(50)
     network.train()
     before = network.backbone.norm.running_mean.clone()
@@ -25,25 +25,17 @@ def test_predictions_do_not_depend_on_the_batch_and_leave_the_network_in_its_mod
     assert torch.equal(before, network.backbone.norm.running_mean)
 
 
-def test_predictions_that_are_no_numbers_are_refused(network, digits_data):
+def test_predict_rejects_nan(network, digits_data):
     network.head.weight.data.fill_(torch.nan)
     with pytest.raises(NotFinite):
         predict(network, digits_data.test, np.arange(3), 3)
 
 
-def test_the_part_of_the_test_set_is_the_same_at_every_evaluation_and_for_every_seed(digits_data):
-    part = evaluation_subset(digits_data.test, 100)
-    assert len(np.unique(part)) == 100
-    assert np.array_equal(part, evaluation_subset(digits_data.test, 100))
-    assert np.array_equal(evaluation_subset(digits_data.test, None), labelled_indices(digits_data.test))
-    assert len(fixed_sample(digits_data.test, 10**6)) == len(digits_data.test)
-
-
 @pytest.mark.parametrize("batch", [3, 100])
-def test_what_is_remembered_of_the_labels_is_each_image_with_its_class(tiny, digits_data, batch):
-    run = replace(tiny, method="paws")
-    network = build.build_network(run, build_data.task_of(digits_data)).train()
-    labelled = build_data.build_split(run, digits_data)
+def test_paws_support_is_each_labelled_image_with_its_class(tiny, digits_data, batch):
+    config = replace(tiny, method="paws")
+    network = build.build_network(config, build_data.task_of(digits_data)).train()
+    labelled = build_data.build_split(config, digits_data)
     find("paws").before_evaluation(network, digits_data.train, labelled, batch)
     assert network.training
     network.eval()
@@ -59,11 +51,15 @@ def test_what_is_remembered_of_the_labels_is_each_image_with_its_class(tiny, dig
             torch.testing.assert_close(row, votes / votes.sum(), rtol=1e-4, atol=1e-6)
 
 
-def test_a_part_is_the_start_of_a_shuffle_and_costs_no_memory_where_the_set_is_large(digits_data):
+def test_evaluation_subset_is_the_start_of_a_fixed_shuffle(digits_data):
     test = digits_data.test
     shuffled = generator(0, "test part").permutation(labelled_indices(test))
     assert np.array_equal(evaluation_subset(test, 50), np.sort(shuffled[:50]))
-    assert np.array_equal(fixed_sample(test, 10**6), np.arange(len(test)))
+    assert np.array_equal(evaluation_subset(test, None), labelled_indices(test))
+
+
+def test_fixed_sample_of_a_large_source_needs_little_memory(digits_data):
+    assert np.array_equal(fixed_sample(digits_data.test, 10**6), np.arange(len(digits_data.test)))
     drawn = fixed_sample(range(10**10), 64)
     assert len(set(drawn.tolist())) == 64
     assert np.ptp(drawn) > 10**9

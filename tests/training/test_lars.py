@@ -29,7 +29,7 @@ def rate(step):
 
 
 def training_step(optimizer, steps):
-    """Steps with a changing rate; the gradients are functions of the step, of very unlike sizes, some of them None."""
+    """Steps with a changing rate and gradients of very different sizes, some None, that depend on the step only."""
     for step in steps:
         random = np.random.default_rng(1000 + step)
         for group in optimizer.param_groups:
@@ -41,7 +41,7 @@ def training_step(optimizer, steps):
 
 
 def plain_step(w, g, velocity, lr, momentum, decay, trust):
-    """LARS on one parameter, in words of numpy: the new weights and velocity."""
+    """LARS on one parameter in numpy: the new weights and velocity."""
     w_norm, g_norm = np.sqrt((w * w).sum()), np.sqrt((g * g).sum())
     if trust > 0:
         g = g + decay * w
@@ -51,7 +51,7 @@ def plain_step(w, g, velocity, lr, momentum, decay, trust):
     return w - lr * velocity, velocity
 
 
-def test_thirty_steps_equal_a_plain_loop():
+def test_lars_equals_a_plain_loop():
     made = parameters(TRUSTED + PLAIN)
     optimizer = LARS(groups_of(made), lr=1.0, trust=0.02)
     expected, velocities = [p.detach().numpy().copy() for p in made], [None] * len(made)
@@ -67,7 +67,7 @@ def test_thirty_steps_equal_a_plain_loop():
             np.testing.assert_allclose(p.detach().numpy(), w, rtol=0, atol=1e-12)
 
 
-def test_one_step_by_hand():
+def test_lars_step_by_hand():
     (p,) = parameters([(2,)])
     p.data, p.grad = torch.tensor([3.0, 4.0]), torch.tensor([0.0, 2.0])
     LARS([p], lr=10.0, weight_decay=0.2, trust=0.1).step()
@@ -75,23 +75,17 @@ def test_one_step_by_hand():
     torch.testing.assert_close(p.data, torch.tensor([3 - 1.0, 4 - 28 / 6]))
 
 
-def test_weights_of_zero_take_the_gradient_unscaled():
+@pytest.mark.parametrize(("weight", "gradient"), [(0.0, 3.0), (3.0, 0.0)])
+def test_lars_does_not_scale_if_a_norm_is_zero(weight, gradient):
     (p,) = parameters([(2, 2)])
-    p.data.zero_()
-    p.grad = torch.tensor([[1.0, -2.0], [0.0, 4.0]], dtype=torch.float64)
+    p.data.fill_(weight)
+    p.grad = torch.full_like(p, gradient)
     LARS([p], lr=0.5, weight_decay=0.1).step()
-    assert torch.equal(p.data, -0.5 * p.grad)
-
-
-def test_a_gradient_of_zero_leaves_the_decay_unscaled():
-    (p,) = parameters([(2, 2)])
-    before, p.grad = p.detach().clone(), torch.zeros_like(p)
-    LARS([p], lr=0.5, weight_decay=0.1).step()
-    torch.testing.assert_close(p.data, before * (1 - 0.5 * 0.1), atol=1e-15, rtol=0)
+    torch.testing.assert_close(p.data, torch.full_like(p, weight - 0.5 * (gradient + 0.1 * weight)))
 
 
 @given(exponent=st.floats(-3, 6), seed=st.integers(0, 99))
-def test_the_size_of_the_gradient_does_not_matter(exponent, seed):
+def test_lars_ignores_the_size_of_the_gradient(exponent, seed):
     once, scaled = parameters(TRUSTED, seed), parameters(TRUSTED, seed)
     for a, b, g in zip(once, scaled, parameters(TRUSTED, seed + 100), strict=True):
         a.grad, b.grad = g.detach() / g.norm().item(), g.detach() / g.norm().item() * 10**exponent
@@ -104,7 +98,7 @@ def test_the_size_of_the_gradient_does_not_matter(exponent, seed):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("momentum", "decay"), [(0.9, 0.0), (0.9, 0.01), (0.0, 0.0)])
-def test_without_trust_it_is_sgd_bit_for_bit(dtype, momentum, decay):
+def test_lars_without_trust_is_sgd(dtype, momentum, decay):
     made, expected = parameters(TRUSTED, dtype=dtype), parameters(TRUSTED, dtype=dtype)
     training_step(LARS(made, 1.0, momentum, decay, trust=0.0), range(10))
     training_step(torch.optim.SGD(expected, 1.0, momentum, weight_decay=decay), range(10))
@@ -112,7 +106,7 @@ def test_without_trust_it_is_sgd_bit_for_bit(dtype, momentum, decay):
 
 
 @pytest.mark.parametrize("momentum", [0.9, 0.0])
-def test_saved_and_loaded_it_goes_on_bit_for_bit(tmp_path, momentum):
+def test_lars_resumes_bit_for_bit(tmp_path, momentum):
     through = parameters(TRUSTED + PLAIN)
     training_step(LARS(groups_of(through), 1.0, momentum), range(20))
 
@@ -128,7 +122,7 @@ def test_saved_and_loaded_it_goes_on_bit_for_bit(tmp_path, momentum):
     assert all(torch.equal(a, b) for a, b in zip(through, loaded["params"], strict=True))
 
 
-def test_a_copy_takes_the_same_steps():
+def test_lars_can_be_copied():
     optimizer = LARS(groups_of(parameters(TRUSTED + PLAIN)), 1.0)
     training_step(optimizer, range(3))
     copied = copy.deepcopy(optimizer)
@@ -138,7 +132,7 @@ def test_a_copy_takes_the_same_steps():
         assert all(torch.equal(a, b) for a, b in zip(group["params"], twin["params"], strict=True))
 
 
-def test_a_step_leaves_gradients_and_settings_as_they_are():
+def test_lars_step_keeps_gradients_and_settings():
     made = parameters(TRUSTED + PLAIN)
     optimizer = LARS(groups_of(made), 1.0, trust=0.02)
     for p in made:
@@ -149,21 +143,21 @@ def test_a_step_leaves_gradients_and_settings_as_they_are():
     assert [(group["weight_decay"], group["trust"]) for group in optimizer.param_groups] == [(0.03, 0.02), (0.0, 0.0)]
 
 
-def test_parameters_without_gradients_stay():
+def test_lars_skips_parameters_without_gradients():
     made = parameters(TRUSTED)
     optimizer = LARS(made, 1.0, weight_decay=0.1)
     optimizer.step()
     assert all(torch.equal(a, b) for a, b in zip(made, parameters(TRUSTED), strict=True))
 
 
-def test_a_group_added_later_takes_the_trust_of_the_whole():
+def test_lars_added_group_gets_the_default_trust():
     first, second = parameters([(2,), (3,)])
     optimizer = LARS([first], 1.0, trust=0.3)
     optimizer.add_param_group({"params": [second]})
     assert [group["trust"] for group in optimizer.param_groups] == [0.3, 0.3]
 
 
-def test_a_closure_makes_the_gradients_and_its_loss_comes_back():
+def test_lars_returns_the_loss_of_a_closure():
     (p,) = parameters([(3, 2)])
     optimizer = LARS([p], 1.0)
 
@@ -177,16 +171,16 @@ def test_a_closure_makes_the_gradients_and_its_loss_comes_back():
     assert p.square().sum().item() < before
 
 
-def test_hooks_run_once_a_step():
+def test_lars_runs_hooks_once_per_step():
     (p,) = parameters([(2,)])
-    torch.optim.SGD([p])  # whose making puts hooks around SGD's own step
+    torch.optim.SGD([p])  # wraps SGD's step with hooks
     optimizer, calls = LARS([p], 1.0), []
     optimizer.register_step_post_hook(lambda *_: calls.append(1))
     optimizer.step()
     assert calls == [1]
 
 
-def test_a_negative_trust_is_refused():
+def test_lars_rejects_negative_trust():
     with pytest.raises(UserError, match=r"trust of parameter group 0 is -0\.1"):
         LARS(parameters(TRUSTED), 1.0, trust=-0.1)
     first, second = parameters([(2,), (3,)])

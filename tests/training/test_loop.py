@@ -9,17 +9,13 @@ import torch
 from surelabel.config.run import Average, Head, Optimizer
 from surelabel.training import build, build_data
 from surelabel.training.loop import training_step
-from surelabel.training.run_folder import RAW, RunFolder
+from surelabel.training.run_folder import RAW
 from tests.conftest import digits
 from tests.helpers.runs import fit_folder
 
 
-def rows(folder: RunFolder):
-    return [json.loads(line) for line in (folder.path / "metrics.jsonl").read_text().splitlines()]
-
-
 @pytest.mark.parametrize("method", ["supervised", "fixmatch"])
-def test_two_runs_with_one_seed_are_bit_identical_and_another_seed_is_not(tiny, tmp_path, method):
+def test_train_is_determined_by_the_seed(tiny, tmp_path, method):
     first, again, other = (
         fit_folder(replace(tiny, method=method, out=str(tmp_path / name), seed=seed))
         for name, seed in (("a", 0), ("b", 0), ("c", 1))
@@ -29,8 +25,8 @@ def test_two_runs_with_one_seed_are_bit_identical_and_another_seed_is_not(tiny, 
     assert (first.path / "weights.safetensors").read_bytes() != (other.path / "weights.safetensors").read_bytes()
 
 
-def test_a_line_of_metrics_has_every_figure(tiny):
-    lines = rows(fit_folder(tiny))
+def test_train_writes_all_metrics(tiny):
+    lines = fit_folder(tiny).history()
     assert [line["step"] for line in lines] == [4, 8, 12]
     asked = {"accuracy", "ece", "nll", "brier", "raw_accuracy", "raw_ece", "purity", "acceptance", "pool_confidence"}
     for line in lines:
@@ -40,9 +36,9 @@ def test_a_line_of_metrics_has_every_figure(tiny):
         assert line["labelled_loss"] > 0
 
 
-def test_purity_is_null_where_the_pools_labels_are_unknown_and_acceptance_stays(tiny, tmp_path):
+def test_train_writes_no_purity_without_labels(tiny, tmp_path):
     accept_all = replace(tiny, selection=replace(tiny.selection, threshold=0.0))
-    line = rows(fit_folder(accept_all))[-1]
+    line = fit_folder(accept_all).history()[-1]
     assert line["acceptance"] == 1
     assert 0 <= line["purity"] <= 1
 
@@ -50,16 +46,16 @@ def test_purity_is_null_where_the_pools_labels_are_unknown_and_acceptance_stays(
     stored["labels"][200:] = -1
     np.savez(tmp_path / "few.npz", **stored)
     few = replace(accept_all, data=str(tmp_path / "few.npz"), labels="all", out=str(tmp_path / "few"))
-    # With this seed, the one image of the pool that the only step sees has no label.
-    line = rows(fit_folder(replace(few, steps=1, batch=replace(tiny.batch, labelled=2, ratio=1))))[-1]
+    # With this seed, the only unlabelled image of the only step has an unknown label.
+    line = fit_folder(replace(few, steps=1, batch=replace(tiny.batch, labelled=2, ratio=1))).history()[-1]
     assert line["acceptance"] == 1
     assert line["purity"] is None
-    assert rows(fit_folder(replace(tiny, method="supervised", out=tiny.out + "-supervised")))[-1]["purity"] is None
+    assert fit_folder(replace(tiny, method="supervised", out=tiny.out + "-supervised")).history()[-1]["purity"] is None
 
 
 @pytest.fixture
 def steps(monkeypatch):
-    """The learning rates and the losses of each step of a run."""
+    """The learning rates and losses of each step."""
     seen = []
 
     def watched(method, model, state, *rest):
@@ -72,7 +68,7 @@ def steps(monkeypatch):
     return seen
 
 
-def test_learning_rates_fall_as_the_schedule_says_the_heads_too(tiny, tmp_path, steps):
+def test_train_follows_the_learning_rate_schedule(tiny, tmp_path, steps):
     fit_folder(replace(tiny, method="bam-uda", optimizer=Optimizer(lr=0.5), head=Head(lr=0.02)))
     shares = [math.cos(7 * math.pi * k / (16 * 12)) for k in range(12)]
     np.testing.assert_allclose([rates for rates, _ in steps], [[0.5 * s, 0.5 * s, 0.02 * s] for s in shares])
@@ -84,45 +80,44 @@ def test_learning_rates_fall_as_the_schedule_says_the_heads_too(tiny, tmp_path, 
     np.testing.assert_allclose([rates for rates, _ in steps], [[0.5 * s, 0.5 * s] for s in shares])
 
 
-def test_a_line_has_the_means_of_the_steps_since_the_line_before(tiny, steps):
-    lines = rows(fit_folder(replace(tiny, method="uda", selection=replace(tiny.selection, threshold=0.12))))
+def test_train_averages_since_the_last_evaluation(tiny, steps):
+    lines = fit_folder(replace(tiny, method="uda", selection=replace(tiny.selection, threshold=0.12))).history()
     accepted = []
     for number, line in enumerate(lines):
-        own = [losses for _, losses in steps[4 * number : 4 * number + 4]]
-        assert line["labelled_loss"] == pytest.approx(np.mean([of.parts["labelled"].item() for of in own]), rel=1e-5)
-        assert line["unlabelled_loss"] == pytest.approx(
-            np.mean([of.parts["unlabelled"].item() for of in own]), rel=1e-5
-        )
-        confidence = torch.cat([of.prediction.probs.amax(dim=1) for of in own])
+        recent = [losses for _, losses in steps[4 * number : 4 * number + 4]]
+        for part in ("labelled", "unlabelled"):
+            mean = np.mean([losses.parts[part].item() for losses in recent])
+            assert line[f"{part}_loss"] == pytest.approx(mean, rel=1e-5)
+        confidence = torch.cat([losses.prediction.probs.amax(dim=1) for losses in recent])
         assert line["pool_confidence"] == pytest.approx(float(confidence.mean()), rel=1e-5)
-        assert line["acceptance"] == pytest.approx(float(torch.cat([of.mask for of in own]).float().mean()))
+        assert line["acceptance"] == pytest.approx(float(torch.cat([losses.mask for losses in recent]).float().mean()))
         accepted.append(line["acceptance"])
-    assert len(set(accepted)) > 1  # else a sum from the start would do as well
+    assert len(set(accepted)) > 1  # otherwise a mean since the start would pass too
 
 
-def test_the_elbo_of_a_run_divides_by_the_samples_of_its_pool(tiny, digits_data):
-    run = replace(tiny, method="bam-uda", steps=1)
-    (line,) = rows(fit_folder(run))
-    network = build.build_network(build.resolve(run), build_data.task_of(digits_data))
+def test_train_divides_the_kl_by_the_pool(tiny, digits_data):
+    config = replace(tiny, method="bam-uda", steps=1)
+    (line,) = fit_folder(config).history()
+    network = build.build_network(build.resolve(config), build_data.task_of(digits_data))
     assert line["prior_loss"] == pytest.approx(sum(part.sum().item() for part in network.head.kl()) / 1400, rel=1e-5)
 
 
 @pytest.mark.parametrize("method", ["fixmatch", "paws"])
-def test_a_run_without_a_test_set_trains_and_saves(tiny, tmp_path, method):
+def test_train_works_without_a_test_set(tiny, tmp_path, method):
     images, labels = digits()
     np.savez(tmp_path / "train.npz", images=images, labels=labels)
     folder = fit_folder(replace(tiny, method=method, data=str(tmp_path / "train.npz")))
     assert (folder.path / "weights.safetensors").exists()
 
 
-def test_evaluated_are_the_averaged_weights_with_the_raw_beside_them(tiny):
+def test_train_evaluates_averaged_and_raw_weights(tiny):
     every = replace(tiny.evaluation, samples=None)
     folder = fit_folder(replace(tiny, average=Average(decay=1.0), evaluation=every))
     averaged, raw = folder.weights(), folder.weights(RAW)
     assert not torch.equal(averaged["head.weight"], raw["head.weight"])
     result = json.loads((folder.path / "result.json").read_text())
     assert result["averaged"] != result["raw"]
-    last = rows(folder)[-1]
+    last = folder.history()[-1]
     for name in ("accuracy", "ece", "nll", "brier"):
         assert last[name] == pytest.approx(result["averaged"][name])
         assert last[f"raw_{name}"] == pytest.approx(result["raw"][name])
@@ -130,8 +125,8 @@ def test_evaluated_are_the_averaged_weights_with_the_raw_beside_them(tiny):
     assert sum(row["count"] for row in result["classes"]) == 397
 
 
-def test_it_learns(tiny):
-    """40 labels of ten digits: far better than chance, in seconds."""
+def test_train_learns(tiny):
+    """40 labels of ten digits: far better than chance."""
     folder = fit_folder(
         replace(tiny, steps=150, batch=replace(tiny.batch, labelled=16), evaluation=replace(tiny.evaluation, every=0.2))
     )

@@ -29,7 +29,7 @@ CUTS = st.lists(st.integers(1, 399), max_size=12, unique=True)
 
 
 @given(CUTS)
-def test_calibration_sums_of_any_split_add_up_to_the_whole(cuts):
+def test_calibration_sums_add_up_over_any_split(cuts):
     probs, labels = predictions()
     whole = metrics.calibration_sums(probs, labels)
     total = reduce(add, [metrics.calibration_sums(*part) for part in parts_of(probs, labels, cuts=cuts)])
@@ -40,7 +40,7 @@ def test_calibration_sums_of_any_split_add_up_to_the_whole(cuts):
 
 
 @given(CUTS)
-def test_selection_sums_of_any_split_add_up_to_the_whole(cuts):
+def test_selection_sums_add_up_over_any_split(cuts):
     probs, labels = predictions()
     labels[::3] = -1
     mask = probs.amax(-1) > 0.6
@@ -48,13 +48,13 @@ def test_selection_sums_of_any_split_add_up_to_the_whole(cuts):
     assert total.metrics() == pytest.approx(metrics.selection_sums(probs, mask, labels).metrics(), abs=1e-12)
 
 
-def test_sums_survive_a_reduction_over_their_dictionary():
+def test_sums_add_up_over_ranks():
     sums = [metrics.calibration_sums(*predictions(seed=seed)) for seed in (0, 1)]
     reduced = {name: sum(asdict(part)[name] for part in sums) for name in asdict(sums[0])}
     assert metrics.CalibrationSums(**reduced).metrics() == (sums[0] + sums[1]).metrics()
 
 
-def test_making_and_adding_sums_never_reads_a_value_from_the_device():
+def test_sums_never_read_from_the_device():
     # A tensor on the meta device has no values: reading one raises.
     probs, labels = torch.empty(8, 5, device="meta"), torch.empty(8, device="meta", dtype=torch.int64)
     calibration = metrics.calibration_sums(probs, labels)
@@ -65,9 +65,9 @@ def test_making_and_adding_sums_never_reads_a_value_from_the_device():
         calibration.metrics()
 
 
-def test_evaluation_holds_every_figure_and_agrees_with_the_equations():
+def test_evaluation_equals_the_equations():
     probs, labels = predictions()
-    figures = metrics.evaluation(probs, labels)
+    found = metrics.evaluation(probs, labels)
     expected = {
         "accuracy": accuracy_score(labels, probs.argmax(-1)),
         "ece": equations.ece(probs, labels).item(),
@@ -79,11 +79,11 @@ def test_evaluation_holds_every_figure_and_agrees_with_the_equations():
         "aurc": equations.aurc(probs, labels).item(),
         "confidence": probs.amax(-1).double().mean().item(),
     }
-    assert figures == pytest.approx(expected, abs=1e-12)
-    assert all(type(value) is float for value in figures.values())
+    assert found == pytest.approx(expected, abs=1e-12)
+    assert all(type(value) is float for value in found.values())
 
 
-def test_per_class_figures_are_recalls_and_mean_confidences():
+def test_per_class_gives_recall_and_confidence():
     probs, labels = predictions()
     rows = metrics.per_class(probs, labels)
     assert [row["count"] for row in rows] == torch.bincount(labels).tolist()
@@ -94,24 +94,16 @@ def test_per_class_figures_are_recalls_and_mean_confidences():
     assert [row["confidence"] for row in rows] == pytest.approx(confidence)
 
 
-def test_a_class_without_samples_has_no_accuracy():
+def test_per_class_without_samples_is_none():
     rows = metrics.per_class(torch.tensor([[0.9, 0.1], [0.2, 0.8]]), torch.tensor([0, 0]))
     assert rows[0] == {"count": 2, "accuracy": 0.5, "confidence": pytest.approx(0.85)}
     assert rows[1] == {"count": 0, "accuracy": None, "confidence": None}
 
 
-def test_selection_counts_by_hand():
+def test_selection_sums_by_hand():
     probs = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
     sums = metrics.selection_sums(probs, torch.tensor([True, True, True, False]), torch.tensor([0, 1, -1, 0]))
     assert sums.metrics() == pytest.approx({"purity": 1 / 2, "acceptance": 3 / 4, "confidence": 3 / 4})
-
-
-@pytest.mark.parametrize(("accepted", "label"), [(True, -1), (False, 0)], ids=["labels unknown", "nothing accepted"])
-def test_purity_is_none_where_it_has_no_meaning(accepted, label):
-    probs, mask = torch.tensor([[0.9, 0.1]] * 3), torch.full((3,), accepted)
-    figures = metrics.selection_sums(probs, mask, torch.full((3,), label)).metrics()
-    assert figures["purity"] is None
-    assert figures["acceptance"] == accepted
 
 
 @pytest.mark.parametrize(
@@ -126,21 +118,25 @@ def test_purity_is_none_where_it_has_no_meaning(accepted, label):
         (torch.tensor([[float("inf"), 0.0]]), torch.tensor([0]), "not probabilities"),
     ],
 )
-def test_what_cannot_be_evaluated_is_refused_with_a_reason(probs, labels, says):
+def test_evaluation_rejects_bad_input(probs, labels, says):
     for function in (metrics.evaluation, metrics.per_class):
         with pytest.raises(UserError, match=says):
             function(probs, labels)
 
 
-def test_half_precision_probabilities_are_accepted():
+def test_evaluation_accepts_half_precision():
     probs, labels = predictions()
     exact = metrics.evaluation(probs, labels)
     assert metrics.evaluation(probs.bfloat16(), labels)["nll"] == pytest.approx(exact["nll"], rel=1e-2)
 
 
-@pytest.mark.parametrize(("known", "purity"), [(1, None), (2, None), (3, 1 / 3), (4, 1 / 4)])
-def test_purity_needs_the_labels_of_most_of_the_accepted(known, purity):
+@pytest.mark.parametrize(
+    ("accepted", "known", "purity"),
+    [(False, 4, None), (True, 0, None), (True, 2, None), (True, 3, 1 / 3), (True, 4, 1 / 4)],
+)
+def test_purity_needs_most_labels(accepted, known, purity):
     probs = torch.tensor([[0.9, 0.1]] * 4)
     labels = torch.tensor([0, 1, 1, 1]).where(torch.arange(4) < known, -1)
-    found = metrics.selection_sums(probs, torch.ones(4, dtype=torch.bool), labels).metrics()["purity"]
-    assert found == (None if purity is None else pytest.approx(purity))
+    found = metrics.selection_sums(probs, torch.full((4,), accepted), labels).metrics()
+    assert found["purity"] == (None if purity is None else pytest.approx(purity))
+    assert found["acceptance"] == accepted

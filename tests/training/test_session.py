@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from surelabel.config.run import Optimizer
-from surelabel.training import build, build_data
+from surelabel.training import build
 from surelabel.training.run_folder import RunFolder
 from surelabel.training.session import DivergenceGuard, Stopwatch
 from surelabel.utils.errors import UserError
-from tests.helpers.runs import fit_folder
+from tests.helpers.runs import fit_folder, initial_state, loader_of
 
 
-def test_timings_lie_beside_the_metrics(tiny):
+def test_stopwatch_writes_one_row_per_evaluation(tiny):
     folder = fit_folder(tiny)
     lines = [json.loads(line) for line in (folder.path / "timings.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [4, 8, 12]
@@ -25,7 +25,7 @@ def test_timings_lie_beside_the_metrics(tiny):
     assert all(line["stepping"] == pytest.approx(line["views"] + line["training"]) for line in lines)
 
 
-def test_what_a_gpu_has_still_to_do_at_the_end_of_a_lap_is_time_of_its_steps(tiny, monkeypatch):
+def test_stopwatch_waits_for_the_gpu(tiny, monkeypatch):
     """Launching a step takes little time; waiting for all of them takes more."""
     clock = [0.0]
 
@@ -49,35 +49,30 @@ def test_what_a_gpu_has_still_to_do_at_the_end_of_a_lap_is_time_of_its_steps(tin
 
 @pytest.mark.parametrize("check_every", [1, 3])
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_a_loss_that_is_no_finite_number_is_told_with_its_step(tiny, digits_data, tmp_path, check_every, bad):
-    run = build.resolve(tiny)
-    state = build.build_state(run, build.build_network(run, build_data.task_of(digits_data)), build.build_method(run))
-    loader = build.build_loader(run, digits_data, build_data.build_split(run, digits_data))
-    guard = DivergenceGuard(run, state, loader, RunFolder(tmp_path))
+def test_divergence_guard_names_the_step(tiny, digits_data, tmp_path, check_every, bad):
+    config = build.resolve(tiny)
+    state = initial_state(config, digits_data)
+    guard = DivergenceGuard(config, state, loader_of(config, digits_data), RunFolder(tmp_path))
     guard.check_every = check_every
     with pytest.raises(UserError, match=rf"the loss became {bad} at step 8,.*smaller optimizer\.lr"):
         for state.step, loss in ((7, 1.0), (8, bad), (9, 1.0), (10, 1.0)):
             guard.record(torch.tensor(loss))
 
 
-def test_a_run_without_a_test_set_does_not_save_what_diverged(tiny, tmp_path):
+def test_divergence_without_a_test_set_is_not_saved(tiny, tmp_path):
     stored = dict(np.load(tiny.data))
     np.savez(tmp_path / "train.npz", images=stored["images"], labels=stored["labels"])
-    run = replace(tiny, data=str(tmp_path / "train.npz"), optimizer=Optimizer(lr=1e38), steps=1)
-    with pytest.raises(
-        UserError, match=r"the predictions became nan at step 1, and the run stopped.*no checkpoint yet"
-    ):
-        fit_folder(run)
-    assert not (run.folder / "checkpoint.pt").exists()
+    config = replace(tiny, data=str(tmp_path / "train.npz"), optimizer=Optimizer(lr=1e38), steps=1)
+    with pytest.raises(UserError, match=r"the predictions became nan at step 1,.*no checkpoint yet"):
+        fit_folder(config)
+    assert not (config.folder / "checkpoint.pt").exists()
 
 
-def test_a_run_that_diverges_stops_and_keeps_its_last_good_checkpoint(tiny):
-    run = replace(tiny, optimizer=Optimizer(lr=20), evaluation=replace(tiny.evaluation, every=5))
-    with pytest.raises(
-        UserError, match=r"became (nan|inf) at step \d+, and the run stopped; .* keeps its last good checkpoint"
-    ) as told:
-        fit_folder(run)
-    assert int(re.search(r"step (\d+)", str(told.value))[1]) > 5
-    kept = torch.load(run.folder / "checkpoint.pt", weights_only=True)
+def test_divergence_keeps_the_last_good_checkpoint(tiny):
+    config = replace(tiny, optimizer=Optimizer(lr=20), evaluation=replace(tiny.evaluation, every=5))
+    with pytest.raises(UserError, match="keeps its last good checkpoint") as raised:
+        fit_folder(config)
+    assert int(re.search(r"became (?:nan|inf) at step (\d+)", str(raised.value))[1]) > 5
+    kept = torch.load(config.folder / "checkpoint.pt", weights_only=True)
     assert kept["step"] == 5
     assert all(torch.isfinite(tensor).all() for tensor in kept["network"].values())

@@ -1,29 +1,26 @@
-import json
 from dataclasses import replace
 
 import pytest
 
-from surelabel.training import build, build_data, fit
-from surelabel.training import step_time as pace
+from surelabel.training import build, build_data, fit, step_time
 from surelabel.training.step_time import seconds_per_step, steps_in
 
 
-def test_the_time_is_the_median_without_the_first_step(tiny, digits_data, monkeypatch):
-    run = build.resolve(tiny)
+def test_seconds_per_step_is_the_median_without_the_first(tiny, digits_data, monkeypatch):
+    config = build.resolve(tiny)
     clock = iter([0, 100, 100, 103, 110, 111, 120, 122, 130, 139, 140, 142])
-    monkeypatch.setattr(pace.time, "perf_counter", lambda: next(clock))
-    assert seconds_per_step(run, digits_data, build_data.build_split(run, digits_data)) == 2
+    monkeypatch.setattr(step_time.time, "perf_counter", lambda: next(clock))
+    assert seconds_per_step(config, digits_data, build_data.build_split(config, digits_data)) == 2
 
 
 @pytest.mark.parametrize(("minutes", "seconds", "steps"), [(10, 0.1, 5100), (0.01, 1, 50), (1, 0.051, 1000)])
-def test_minutes_become_steps_with_time_left_to_evaluate(minutes, seconds, steps):
+def test_steps_in_leaves_time_to_evaluate(minutes, seconds, steps):
     assert steps_in(minutes, seconds) == pytest.approx(steps, abs=1)
 
 
-def test_a_run_of_some_minutes_has_the_steps_that_they_allow(tiny, monkeypatch):
+def test_fit_minutes_set_the_steps(tiny, monkeypatch):
     monkeypatch.setattr(fit, "seconds_per_step", lambda *_: 0.01)
-    monkeypatch.setattr(pace, "FEWEST", 8)
+    monkeypatch.setattr(step_time, "FEWEST", 8)
     trained = fit.fit(replace(tiny, evaluation=replace(tiny.evaluation, every=0.5)), minutes=0.0025)
     assert trained.config.steps == 12
-    rows = [json.loads(line) for line in (trained.folder.path / "metrics.jsonl").read_text().splitlines()]
-    assert [row["step"] for row in rows] == [6, 12]
+    assert [row["step"] for row in trained.folder.history()] == [6, 12]

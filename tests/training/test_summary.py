@@ -21,7 +21,7 @@ def rising_to(best, n):
     return [0.01 * i if i <= best else 0.01 * best - 0.001 * (i - best) for i in range(n)]
 
 
-def test_one_evaluation_is_everything_at_once():
+def test_summary_of_one_evaluation():
     only = summary(run([0.7], [0.1]))
     assert (only.evaluations, only.window) == (1, 1)
     assert (
@@ -32,23 +32,19 @@ def test_one_evaluation_is_everything_at_once():
 
 
 @pytest.mark.parametrize(("n", "window"), [(19, 19), (20, 20), (21, 20), (60, 20)])
-def test_medians_say_how_many_evaluations_they_were_taken_over(n, window):
-    result = summary(run(rising_to(n // 2, n)))
-    assert (result.evaluations, result.window) == (n, window)
-
-
-def test_last_median_is_of_the_last_twenty():
-    accuracies = rising_to(15, 60)
+def test_summary_last_median_is_of_twenty(n, window):
+    accuracies = rising_to(n // 2, n)
     result = summary(run(accuracies))
-    assert result.last_median_accuracy == median(accuracies[40:])
-    assert (result.last_step, result.last_accuracy) == (6000, accuracies[-1])
+    assert (result.evaluations, result.window) == (n, window)
+    assert result.last_median_accuracy == median(accuracies[-window:])
+    assert (result.last_step, result.last_accuracy) == (100 * n, accuracies[-1])
 
 
 @pytest.mark.parametrize(
     ("best", "first", "end"),
     [(30, 20, 40), (10, 0, 20), (3, 0, 20), (0, 0, 20), (50, 40, 60), (51, 40, 60), (59, 40, 60)],
 )
-def test_window_holds_ten_before_the_best_and_nine_after_and_shifts_inwards_at_the_ends(best, first, end):
+def test_summary_window_around_the_best(best, first, end):
     accuracies = rising_to(best, 60)
     eces = [(7 * i % 60) / 60 for i in range(60)]
     result = summary(run(accuracies, eces))
@@ -57,7 +53,7 @@ def test_window_holds_ten_before_the_best_and_nine_after_and_shifts_inwards_at_t
     assert result.around_best_median_ece == median(eces[first:end])
 
 
-def test_converged_is_the_first_evaluation_to_reach_the_median_around_the_best():
+def test_summary_converged_reaches_the_median_first():
     accuracies = [0.1, 0.2, 0.62, 0.3] + [0.5, 0.7] * 18
     eces = [0.4, 0.3, 0.2, 0.1] + [0.15] * 36
     result = summary(run(accuracies, eces))
@@ -66,25 +62,22 @@ def test_converged_is_the_first_evaluation_to_reach_the_median_around_the_best()
     assert result.mean_ece_until_converged == pytest.approx(0.3)
 
 
-def test_of_equally_good_evaluations_the_first_is_the_best():
+def test_summary_best_is_the_first_of_equals():
     assert summary(run([0.1, 0.8, 0.3, 0.8])).best_step == 200
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=70))
-def test_convergence_is_never_after_the_best_and_medians_never_above_it(accuracies):
+def test_summary_converges_by_the_best(accuracies):
     result = summary(run(accuracies))
     assert result.converged_step <= result.best_step <= result.last_step
     assert min(accuracies) <= result.around_best_median_accuracy <= result.best_accuracy == max(accuracies)
     assert result.last_median_accuracy <= result.best_accuracy
 
 
-def test_a_run_without_evaluations_is_refused():
-    with pytest.raises(UserError, match="no evaluation"):
-        summary([])
-
-
-@pytest.mark.parametrize("order", [[0, 1, 1], [1, 0]])
-def test_repeated_or_disordered_evaluations_are_refused(order):
+@pytest.mark.parametrize(
+    ("order", "message"), [([], "no evaluation yet"), ([0, 1, 1], "some are repeated"), ([1, 0], "not in order")]
+)
+def test_summary_rejects_missing_or_disordered_evaluations(order, message):
     rows = run([0.1, 0.2])
-    with pytest.raises(UserError, match="order"):
+    with pytest.raises(UserError, match=message):
         summary([rows[i] for i in order])

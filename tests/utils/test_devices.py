@@ -22,7 +22,7 @@ from tests.helpers.runs import fit_folder
 def test_resolve_device_rejects_a_missing_device(device):
     if {"cuda": torch.cuda, "mps": torch.backends.mps}[device].is_available():
         pytest.skip(f"this machine has {device}")
-    with pytest.raises(UserError, match=f"device {device}: .* Use --device cpu"):
+    with pytest.raises(UserError, match=f"device {device}: .* Use cpu"):
         devices.resolve_device(device)
 
 
@@ -37,7 +37,7 @@ def test_resolve_device_auto_falls_back_to_the_cpu(monkeypatch):
 @pytest.mark.parametrize("change", [{"precision": "64"}, {"precision": "bf16-mixed"}, {"devices": 2}])
 def test_validate_rejects_what_mps_cannot_do(tiny, change):
     validate(replace(tiny, device="mps"))
-    with pytest.raises(UserError, match="device mps computes in 32 bits and one process"):
+    with pytest.raises(UserError, match="device mps supports only 32 bits and one process"):
         validate(replace(tiny, device="mps", **change))
 
 
@@ -113,7 +113,7 @@ def test_fit_moves_nothing_to_a_device_before_launch(tiny, monkeypatch):
     for name in ("checkpoint.pt", "checkpoint-previous.pt"):
         (tiny.folder / name).write_bytes(b"")
     order.clear()
-    with pytest.raises(UserError, match="nothing to go on from"):
+    with pytest.raises(UserError, match="no checkpoint to resume from"):
         fit_folder(tiny, resume=True)
     with pytest.raises(UserError, match="has no weights yet"):
         fit_folder(replace(tiny, init=str(tiny.folder.parent), out=str(tiny.folder) + "-2"))

@@ -186,13 +186,13 @@ def test_death_of_a_rank_ends_the_run_with_a_message(tiny, tmp_path):
     _, said = started.communicate(timeout=PATIENCE)
     assert started.returncode != 0
     assert "another process of this run died" in said
-    assert f"surelabel fit --resume {tmp_path / 'run'}" in said
+    assert f"resume the run in {tmp_path / 'run'}" in said
 
 
 def test_batch_must_be_divisible_by_the_world_size(tiny, digits_data):
-    with pytest.raises(UserError, match=r"batch\.labelled, 8, cannot be shared out evenly by 3 processes"):
+    with pytest.raises(UserError, match=r"batch\.labelled, 8, must be divisible by the number of processes, 3"):
         validate(replace(tiny, devices=3))
-    with pytest.raises(UserError, match=r"paws\.unlabelled, 8, cannot be shared out evenly by 3 processes"):
+    with pytest.raises(UserError, match=r"paws\.unlabelled, 8, must be divisible by the number of processes, 3"):
         validate(replace(tiny, method="paws", devices=3))
     with pytest.raises(UserError, match="a support of 20 images"):
         build.build_loader(replace(tiny, method="paws", devices=8), digits_data, np.arange(40))

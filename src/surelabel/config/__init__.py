@@ -1,1 +1,1 @@
-"""What a run is: settings, recipes, their checks. Imports no torch."""
+"""Configs of runs: settings, recipes and their validation. Imports no torch."""

@@ -1,6 +1,6 @@
-"""The data sets that are known by name, and the paper's benchmarks on them."""
+"""Named data sets, and benchmarks on them."""
 
-# The paper's benchmarks, and Fashion-MNIST, which everybody can have: name -> (data, labels).
+# The paper's benchmarks, and Fashion-MNIST, which everybody can get: name -> (data, labels).
 BENCHMARKS: dict[str, tuple[str, int | str]] = {
     **{f"cifar10-{labels}": ("cifar10", labels) for labels in (40, 250, 2500, 4000)},
     **{f"cifar100-{labels}": ("cifar100", labels) for labels in (400, 4000, 10000)},
@@ -11,5 +11,4 @@ BENCHMARKS: dict[str, tuple[str, int | str]] = {
     "imagenet-10": ("imagenet", "10%"),
 }
 
-# Data that --data knows by name; anything else is the user's own.
 NAMED_DATA = (*dict.fromkeys(data for data, _ in BENCHMARKS.values()), "mnist")

@@ -1,9 +1,12 @@
-"""What stands beside a field of a config: which values it can have, and when it is read at all."""
+"""Annotations of the fields of a config: which values are allowed, and which runs read them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, is_dataclass
+from functools import reduce
 from math import isfinite
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from operator import or_
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
     from surelabel.config.run import RunConfig
@@ -11,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Check:
-    """A number is refused unless it `holds`; `rule` says what it must be."""
+    """A number is valid if it `holds`; `rule` says what it must be."""
 
     holds: Callable[[float], bool]
     rule: str
@@ -19,7 +22,7 @@ class Check:
 
 @dataclass(frozen=True)
 class ReadIf:
-    """The setting is read only by runs for which this holds; elsewhere, setting it has no effect."""
+    """The setting is read only by runs for which this holds; in others it has no effect."""
 
     holds: Callable[["RunConfig"], bool]
 
@@ -40,29 +43,21 @@ Share = Annotated[float, SHARE]
 
 
 def fields(kind: Any, prefix: str = "") -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
-    """Every setting by its dotted name, with its type and with what stands beside it."""
+    """The dotted name, type and annotations of every setting."""
     for name, hint in get_type_hints(kind, include_extras=True).items():
         if is_dataclass(hint):
             yield from fields(hint, f"{prefix}{name}.")
-        elif get_origin(hint) is Annotated:
-            plain, *beside = get_args(hint)
-            # An inner type may carry constraints of its own: PositiveInt | None.
-            yield prefix + name, _plain(plain), (*beside, *_inner(plain))
         else:
-            yield prefix + name, _plain(hint), tuple(_inner(hint))
+            yield prefix + name, *_split(hint)
 
 
-def _plain(hint: Any) -> Any:
+def _split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A type and its annotations, also those in a union such as PositiveInt | None."""
     if get_origin(hint) is Annotated:
-        return _plain(get_args(hint)[0])
-    parts = get_args(hint)
-    if any(get_origin(part) is Annotated for part in parts):
-        made = _plain(parts[0])
-        for part in parts[1:]:
-            made = made | _plain(part)
-        return made
-    return hint
-
-
-def _inner(hint: Any) -> list[Any]:
-    return [beside for part in get_args(hint) if get_origin(part) is Annotated for beside in get_args(part)[1:]]
+        inner, *annotations = get_args(hint)
+        plain, others = _split(inner)
+        return plain, (*annotations, *others)
+    if get_origin(hint) in (Union, UnionType):
+        kinds, found = zip(*map(_split, get_args(hint)), strict=True)
+        return reduce(or_, kinds), sum(found, ())
+    return hint, ()

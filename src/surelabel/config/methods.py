@@ -1,4 +1,4 @@
-"""The methods by name, and where each is written. Imports no torch: a method is imported when it is asked for."""
+"""The methods by name. Imports no torch: a method is imported when it is needed."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -20,22 +20,21 @@ METHODS = {
     "paws": "surelabel.methods.paws:paws",
     "bam-paws": "surelabel.methods.paws:bam_paws",
 }
-# Any method may have one of these after a plus: an averaged network makes its pseudo-labels.
+# Suffixes of any method, after a plus: an averaged network makes the pseudo-labels.
 TEACHERS = ("ema", "swa")
-# Settings, or sections of them, that mean something only to a method that reads them.
+# Settings, or sections of them, that have an effect only for some methods.
 OWNED = ("batch.", "views.", "selection.", "target.", "head.", "paws.", "weight", "forward", "weak_norm", "fidelity")
-
-# What a method fills in with its published values.
+# Settings with a published default for each method.
 FILLED = ("selection.threshold", "selection.quantile", "target.temperature", "weight", "forward", "weak_norm")
 
 
 def names() -> list[str]:
-    """All that `method` can be."""
+    """All values of `method`."""
     return [*METHODS, *(f"{method}+{teacher}" for method in METHODS for teacher in TEACHERS)]
 
 
 def find(name: str) -> "Method":
-    """The method of this name, whatever teacher it has; its own settings are those that it was published with."""
+    """The method of this name with its published settings; the teacher is ignored."""
     if name not in names():
         raise UserError(f"there is no method {name!r}.{suggestion(name, names())}")
     module, _, attribute = METHODS[name.partition("+")[0]].partition(":")

@@ -1,12 +1,11 @@
-"""Recipes: functions that return a complete `Run`. Imports no torch.
+"""Recipes: functions that return a complete config. Imports no torch.
 
-`paper` is the size that the paper trained at: days on a GPU. `laptop` is the same method on a small network for some
-minutes on a CPU. The full-size constants would ruin a run that short (an average with decay 0.999 and BatchNorm
-statistics with momentum 0.001 still hold half of their initial values after 600 steps), so there durations are
-fractions of the run, and averages are quick.
+Size `paper` is the paper's: days on a GPU. `laptop` is the same method on a small network for some minutes on a CPU.
+The paper's constants do not suit so short a run (an average with decay 0.999 and BatchNorm statistics with momentum
+0.001 still hold half of their initial values after 600 steps), so durations are fractions of the run, and averages are
+quicker.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +28,7 @@ from surelabel.utils.errors import UserError, suggestion
 
 SIZES = ("laptop", "paper")
 
-# The released code's reading of how the methods work; docs/departures.md explains each.
+# Where the released code departs from the paper; docs/departures.md explains each point.
 RELEASED: dict[str, Any] = {
     "forward": "joint",
     "selection.sharpened": True,
@@ -39,15 +38,13 @@ RELEASED: dict[str, Any] = {
     "head.kl": "mean",
 }
 
-# Training images, of which an epoch is; of the user's own data as many as CIFAR-10's are supposed.
-POOL_OF_CRYSTALS = 9876
+# Training images in an epoch; user data count as CIFAR-10.
 POOLS = {
     "cifar10": 50_000, "cifar100": 50_000, "mnist": 60_000, "fashion-mnist": 60_000, "imagenet": 1_281_167,
-    "phc": POOL_OF_CRYSTALS, "cifar10-lt10": 20_431, "cifar10-lt100": 12_406, "cifar100-lt10": 19_573,
-    "cifar100-lt100": 10_847,
+    "phc": 9876, "cifar10-lt10": 20_431, "cifar10-lt100": 12_406, "cifar100-lt10": 19_573, "cifar100-lt100": 10_847,
 }  # fmt: skip
-PHOTOGRAPH = 224  # pixels: what networks that know ImageNet were trained on
-CIFAR100_DECAY = 1e-3  # what FixMatch's authors use there
+PHOTOGRAPH = 224  # pixels: the input of networks pretrained on ImageNet
+CIFAR100_DECAY = 1e-3  # of FixMatch's authors
 
 
 def parse(name: str) -> tuple[str | None, str, int | str]:
@@ -63,20 +60,20 @@ def parse(name: str) -> tuple[str | None, str, int | str]:
 def recipe(
     method: str = "fixmatch", data: str = "phc", labels: int | str | None = None, size: str = "laptop"
 ) -> RunConfig:
-    """The run of a method on a data set, at one of the `SIZES`; with a tenth of the labels, or all those of a table."""
+    """The config of a method on a data set in one of `SIZES`; by default with 10 % of the labels, all of a table's."""
     if size not in SIZES:
         raise UserError(f"there is no size {size!r}.{suggestion(size, SIZES)}")
     family = find(method).family
     if data == "imagenet" and family != "paws":
         raise UserError(
-            "ImageNet has a recipe for paws and its variants alone, as in the paper. For other methods name its "
+            "ImageNet has recipes only for paws and its variants, as in the paper. For other methods, give its "
             "folder as data"
         )
     if RunConfig(data=data).tabular:
         if size != "laptop":
             raise UserError("the paper has no tables: leave the size out")
         return table(method, data, "all" if labels is None else labels)
-    makers: dict[tuple[str, str], Callable[[str, str, int | str], RunConfig]] = {
+    makers = {
         ("laptop", "self-training"): _laptop,
         ("paper", "self-training"): _paper,
         ("laptop", "paws"): _laptop_paws,
@@ -88,7 +85,7 @@ def recipe(
 def table(method: str, data: str, labels: int | str = "all") -> RunConfig:
     """A small network on the rows of a table: seconds to a minute on a CPU."""
     if find(method).family == "paws":
-        raise UserError(f"{method} compares crops of images, and a table has none: choose another method")
+        raise UserError(f"{method} compares crops of images, but a table has none: choose another method")
     return replace(
         _laptop(method, data, labels),
         steps=300,
@@ -100,16 +97,16 @@ def table(method: str, data: str, labels: int | str = "all") -> RunConfig:
 
 
 def pictures(method: str, data: str, labels: int | str = "all") -> RunConfig:
-    """Own pictures, seen by a network that was trained on ImageNet: its features are learnt from like a table."""
+    """User pictures as features of a network pretrained on ImageNet, trained on like a table."""
     config = table(method, data, labels)
     network = replace(config.network, name="mlp-1-256")
     return replace(config, image_size=PHOTOGRAPH, encoder="efficientnet-lite0", network=network)
 
 
 def _paper(method: str, data: str, labels: int | str) -> RunConfig:
-    """Constants of the paper and of the methods' own authors; each step sees 64 labelled images."""
-    # The released code's pass, and for a teacher, which cannot be part of it, the batch's own statistics: with
-    # BatchNorm's slow momentum, the running ones are stale.
+    """The constants of the paper and of the methods' authors, with 64 labelled images per step."""
+    # The joint pass of the released code. A teacher cannot be part of it, and uses batch statistics: with BatchNorm's
+    # slow momentum, the running ones are stale.
     config = RunConfig(method=method, data=data, labels=labels, batch=Batch(64, find(method).ratio), forward="joint")
     if config.teaches:
         config = replace(config, forward=None, weak_norm="batch-kept")
@@ -117,7 +114,7 @@ def _paper(method: str, data: str, labels: int | str) -> RunConfig:
     if _family(data) == "cifar100":
         return replace(config, network=Network("wrn-28-8"), optimizer=Optimizer(weight_decay=CIFAR100_DECAY))
     if data == "phc":
-        epoch = -(-POOL_OF_CRYSTALS // 64)
+        epoch = -(-POOLS["phc"] // 64)
         return replace(
             config,
             batch=Batch(64, 1),
@@ -150,14 +147,13 @@ def _laptop(method: str, data: str, labels: int | str) -> RunConfig:
         head = Head(kl_warmup=1 / 6)  # 50 of the paper's 300 epochs
         config = replace(config, steps=800, batch=Batch(64, 1), network=network, views=_periodic(), head=head)
         if config.selection.quantile is not None:
-            # After so few epochs, nine tenths of the pool (the paper's Q) hold too many wrong pseudo-labels.
+            # After so few epochs, 90 % of the pool (the paper's Q) have too many wrong pseudo-labels.
             config = replace(config, selection=replace(config.selection, quantile=0.5))
-        return config
     return config
 
 
 def _paper_paws(method: str, data: str, labels: int | str) -> RunConfig:
-    """PAWS's own constants for CIFAR-10 and ImageNet, and the paper's for the averages; see docs/departures.md."""
+    """The constants of PAWS for CIFAR-10 and ImageNet, and the paper's for the averages; see docs/departures.md."""
     epoch = -(-POOLS.get(data, POOLS["cifar10"]) // (4096 if data == "imagenet" else Paws.unlabelled))
     config = RunConfig(
         method=method,
@@ -180,27 +176,15 @@ def _paper_paws(method: str, data: str, labels: int | str) -> RunConfig:
             config, steps=300 * epoch, paws=_periodic_paws(Paws()), teacher=replace(config.teacher, onset=100 * epoch)
         )
     if data == "imagenet":
+        paws = Paws(4096, per_class=6, classes=960, support_views=1, view="imagenet", width=2048, prediction_head=True)
         return replace(
             config,
             steps=200 * epoch,
-            precision="32",  # half precision was unstable, the paper says
+            precision="32",  # according to the paper, half precision was unstable
             network=Network("resnet-50", norm_momentum=0.1),
-            paws=Paws(
-                4096,
-                per_class=6,
-                classes=960,
-                support_views=1,
-                view="imagenet",
-                large_scale=0.14,
-                small_scale_min=0.05,
-                small_scale=0.14,
-                small_size=96,
-                width=2048,
-                prediction_head=True,
-            ),
+            paws=replace(paws, large_scale=0.14, small_scale_min=0.05, small_scale=0.14, small_size=96),
             optimizer=_lars(lr=6.4, start=0.3 / 6.4, warmup=10 * epoch),
             teacher=Teacher("cosine", 0.95, onset=1 / 3),
-            evaluation=Evaluation(every=epoch),
         )
     return config
 
@@ -214,18 +198,16 @@ def _laptop_paws(method: str, data: str, labels: int | str) -> RunConfig:
         teacher=Teacher("linear", 0.99, warmup=1 / 12, onset=1 / 3),
         head=Head(kl_warmup=1 / 12),
     )
-    if data == "imagenet":  # a part of it, in small pictures: a laptop holds and sees no more
+    if data == "imagenet":  # small images and few classes per step, to fit a laptop
         return replace(config, steps=300, image_size=64, paws=replace(config.paws, view="imagenet", classes=10))
     if data == "phc":
-        optimizer = replace(config.optimizer, lr=0.3)
-        return replace(
-            config, paws=_periodic_paws(replace(config.paws, unlabelled=64, per_class=8)), optimizer=optimizer
-        )
+        paws = _periodic_paws(replace(config.paws, unlabelled=64, per_class=8))
+        return replace(config, paws=paws, optimizer=replace(config.optimizer, lr=0.3))
     return config
 
 
 def finetune(config: RunConfig, folder: str, labelled: int) -> RunConfig:
-    """A linear head on a trained backbone, both taught by the labels: 50 passes over them, as PAWS does on ImageNet."""
+    """Train a linear head and the backbone of a run on the labels for 50 epochs, as PAWS does on ImageNet."""
     batch = min(64, max(2, labelled))
     views = config.views
     if find(config.method).family == "paws":
@@ -263,15 +245,12 @@ def _lars(lr: float, start: float, warmup: int) -> Optimizer:
 
 
 def _periodic_paws(settings: Paws) -> Paws:
-    """Two views of a whole cell: a part of it would be another crystal.
-
-    Half of the crystals have no gap: a mean prediction spread evenly over the classes would be a wrong one.
-    """
+    """Without small views: a part of a cell is another crystal. Without me_max: half of the crystals have no gap."""
     return replace(settings, view="periodic", small_crops=0, me_max=False)
 
 
 def _family(data: str) -> str:
-    """The data set whose settings hold: a long-tailed one's are those of the whole."""
+    """The data set whose settings apply: for a long-tailed one, the full one."""
     return data.partition("-lt")[0]
 
 
@@ -282,5 +261,5 @@ def _quantile(method: str, data: str) -> float | None:
 
 
 def _periodic() -> Views:
-    """Rolls, quarter turns and mirrors: the only changes that leave a crystal's physics alone."""
+    """Rolls, quarter turns and mirrors: the only changes that preserve a crystal's physics."""
     return Views("periodic", "periodic", "periodic")

@@ -1,9 +1,7 @@
-"""A run, complete: frozen plain dataclasses. Imports no torch, so that --help is quick.
+"""The config of a run: frozen dataclasses, whose docstrings are the help page. Imports no torch, to be quick.
 
-Where a field of a method's part is None, the method's own published value holds (see `methods/`); the configuration
-that a run folder stores has every value filled in.
-
-A duration is a number of steps, or, below one, a fraction of the run.
+None stands for the published value of the method (see `methods/`), which the config in a run folder has filled in.
+A duration is a number of steps or, below one, a fraction of the run.
 """
 
 from dataclasses import dataclass, field
@@ -28,22 +26,15 @@ from surelabel.utils.literals import Device, Precision
 Forward = Literal["joint", "split"]
 WeakNorm = Literal["batch", "batch-kept", "running"]
 
-# What stands in the settings for a part that is given in Python (`own.py`).
-CUSTOM = "custom"
-# Views of a table's rows; the others are of images.
-TABLE_VIEWS = ("noise", "corrupt")
+CUSTOM = "custom"  # the name of a user component that is passed in Python
+TABLE_VIEWS = ("noise", "corrupt")  # the other views are for images
 TABLE_FILES = (".csv", ".parquet")
 ViewName = Literal["none", "weak", "strong", "shift", "strong-shift", "periodic", "noise", "corrupt", "custom"]
 
-# Settings that say where and on what a run is made, not what is run.
+# Settings about where a run is computed, not about what.
 OF_THE_MACHINE = frozenset({"out", "data_dir", "device", "threads", "devices", "nodes", "precision", "compile"})
-
-# What may be another when a run goes on, since the machine may be: it is said.
-MACHINE = {"threads", "devices", "nodes"}
-MORE_STEPS = (
-    "the learning rate falls along a cosine to the step that was planned as the last, so more steps are another run"
-)
-
+MACHINE = {"threads", "devices", "nodes"}  # may change on resume
+MORE_STEPS = "the learning rate falls along a cosine to the planned last step, so more steps are another run"
 
 CONVOLUTIONAL = ReadIf(lambda config: not config.network.name.startswith(("mlp-", "efficientnet")))
 WARMUP_COSINE = ReadIf(lambda config: config.optimizer.schedule == "warmup-cosine")
@@ -52,11 +43,11 @@ HAS_SMALL_CROPS = ReadIf(lambda config: config.paws.small_crops > 0)
 
 @dataclass(frozen=True)
 class Batch:
-    """How many images a step sees.
+    """The batch of a step.
 
     Args:
-        labelled: labelled images in a step (the paper's B)
-        ratio: unlabelled images for each labelled one (the paper's µ)
+        labelled: labelled samples per step (the paper's B)
+        ratio: unlabelled samples per labelled one (the paper's µ)
     """
 
     labelled: Annotated[int, AtLeast(2, "BatchNorm needs more than one sample")] = 64
@@ -68,12 +59,12 @@ class Network:
     """The network.
 
     Args:
-        name: wrn-DEPTH-WIDTH (depth 10, 16, 22, 28, ...), resnet-18 or resnet-50; efficientnet-lite0, which knows
-            ImageNet already; for tables, and on an encoder's features, mlp-DEPTH-WIDTH
-        padding: what lies beyond an image's border: zeros, or, for a periodic image such as a crystal, its other side
+        name: wrn-DEPTH-WIDTH (depth 10, 16, 22, 28, ...), resnet-18 or resnet-50; efficientnet-lite0, pretrained on
+            ImageNet; for tables, and on an encoder's features, mlp-DEPTH-WIDTH
+        padding: zeros, or circular for periodic images such as crystals
         stem_stride: 2 halves the image at the first layer: a quarter of the work
-        norm: BatchNorm, or GroupNorm (of an mlp: LayerNorm), which does not depend on the other samples of the batch
-        norm_momentum: how fast BatchNorm's running statistics follow the batches; in PAWS's projection always 0.1
+        norm: BatchNorm, or GroupNorm (in an mlp: LayerNorm), which does not depend on the other samples of the batch
+        norm_momentum: momentum of BatchNorm's running statistics; in PAWS's projection always 0.1
     """
 
     name: str = "wrn-28-2"
@@ -90,8 +81,8 @@ class Views:
     """The random views of a sample.
 
     Args:
-        labelled: of the labelled samples. Of images: none, weak, strong; shift and strong-shift, the same without
-            mirroring, as for digits; periodic. Of a table's rows: none, noise, corrupt
+        labelled: of the labelled samples. Images: none, weak, strong; shift and strong-shift, the same without
+            mirroring, as for digits; periodic. Tables: none, noise, corrupt
         weak: of the unlabelled samples, to predict on
         strong: of the unlabelled samples, to learn from
     """
@@ -103,13 +94,13 @@ class Views:
 
 @dataclass(frozen=True)
 class Table:
-    """How a table is read, and how strong its views are.
+    """How a table is read, and the strength of its views.
 
     Args:
-        categorical: columns of numbers that are names of categories, separated by commas
+        categorical: columns of numbers to treat as categories, separated by commas
         ignored: columns to leave out, separated by commas
-        noise: deviation of the noise that the view noise adds to a numeric column, in units of that column's
-        corruption: probability with which the view corrupt replaces a column's value by another row's
+        noise: std of the noise that the view noise adds to a numeric column, in units of the column's std
+        corruption: probability that the view corrupt replaces a value by that of another row
     """
 
     categorical: Annotated[str, ReadIf(lambda config: config.tabular)] = ""
@@ -120,18 +111,18 @@ class Table:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which pseudo-labels to trust.
+    """Which pseudo-labels to accept.
 
     Args:
-        threshold: accept where the largest probability is at least this (the paper's τ)
-        sharpened: apply that threshold to the sharpened probabilities, as the released code of UDA does
+        threshold: accept if the largest probability is at least this (the paper's τ)
+        sharpened: apply the threshold to the sharpened probabilities, as UDA's released code does
         quantile: accept this share of the least uncertain (the paper's Q; for a Bayesian head)
         start: the share at the first step
-        warmup: a duration: how long the share takes to rise from start to quantile
-        window: how many batches' quantiles the threshold is the mean of
-        statistic: what is averaged over those batches: the variance or its root
+        warmup: a duration: how long the share rises from start to quantile
+        window: over how many batches the threshold is averaged
+        statistic: what is averaged over those batches: variance or std
         inclusive: accept at the threshold too
-        lagged: leave the present batch out of the threshold
+        lagged: leave the current batch out of the threshold
     """
 
     threshold: Share | None = None
@@ -147,11 +138,11 @@ class Selection:
 
 @dataclass(frozen=True)
 class Target:
-    """What to learn from a prediction.
+    """From a prediction to a pseudo-label.
 
     Args:
-        temperature: sharpen the prediction to the power 1/t; 0 takes the most likely class alone
-        sharpen_samples: sharpen each sampled prediction of a Bayesian head too, before their mean
+        temperature: sharpen the prediction to the power 1/t; 0 takes only the most likely class
+        sharpen_samples: also sharpen each sampled prediction of a Bayesian head, before the mean
     """
 
     temperature: NotNegative | None = None
@@ -160,17 +151,17 @@ class Target:
 
 @dataclass(frozen=True)
 class Head:
-    """The Bayesian last layer of a bam- method, trained by Adam without weight decay (bam-paws: as the rest is).
+    """The Bayesian last layer of a bam- method, trained by Adam without weight decay (bam-paws: like the backbone).
 
     Args:
-        samples: how many predictions are averaged (the paper's M); at least 2 where their deviation selects
-        sampling: draw logits from the Gaussian that the layer induces, or weights as the paper does
+        samples: how many predictions are averaged (the paper's M); at least 2 to select by their std
+        sampling: draw logits from the Gaussian that the layer induces, or weights as in the paper
         prior_std: std of the weights' Gaussian prior
-        lr: Adam's learning rate, which falls as the other one does
-        kl: the prior's term in the loss: elbo sums it over the weights and divides by the number of training samples;
-            mean is the released code's mean over the weights divided by the labelled batch
-        kl_weight: of that term
-        kl_warmup: a duration: how long that weight takes to rise from zero, as one minus a cosine
+        lr: Adam's learning rate, with the schedule of optimizer.lr
+        kl: the KL term of the loss: elbo is the sum over the weights divided by the number of training samples;
+            mean is the released code's mean over the weights divided by the labelled batch size
+        kl_weight: weight of that term
+        kl_warmup: a duration: how long that weight rises from zero, along a cosine
     """
 
     samples: PositiveInt = 50
@@ -187,20 +178,20 @@ class Paws:
     """PAWS (Assran et al., 2021): views of an image must find the same neighbours in a labelled support set.
 
     Args:
-        unlabelled: unlabelled images in a step
-        per_class: support images of each class in a step, drawn anew where a class has fewer labels
-        classes: how many classes a step's support has; all when not given
+        unlabelled: unlabelled images per step
+        per_class: support images of each class per step, repeated if a class has fewer labels
+        classes: number of classes in the support of a step; default: all
         support_views: views of each support image
         view: cifar (crops, colours, solarize, equalize), imagenet (crops, colours, grey, blur), crops, or periodic
-        large_scale: area of the two large views, as a share of the image: the least; the most is 1
-        small_crops: how many small views
+        large_scale: the smallest area of the two large views, as a share of the image; the largest is 1
+        small_crops: number of small views
         small_scale: the largest area of a small view
-        small_scale_min: the least area of a small view
-        small_size: side of a small view in pixels; 9/16 of the image's shorter side when not given, which is 18 of 32
-        temperature: of the similarities to the support (the paper's τ_p)
-        smoothing: of the support's labels
+        small_scale_min: the smallest area of a small view
+        small_size: side of a small view in pixels; default: 9/16 of the image's shorter side, so 18 of 32
+        temperature: temperature of the similarities to the support (the paper's τ_p)
+        smoothing: label smoothing of the support
         me_max: reward a mean prediction that is spread over the classes
-        width: of the projection
+        width: width of the projection
         prediction_head: a bottleneck between a representation and what is compared with the support
     """
 
@@ -226,14 +217,14 @@ class Optimizer:
     """Stochastic gradient descent.
 
     Args:
-        lr: learning rate: the first, or the highest where it rises first
+        lr: the highest learning rate
         momentum: momentum
-        nesterov: Nesterov's form of it
-        weight_decay: of weights; biases and BatchNorm are spared
+        nesterov: Nesterov momentum
+        weight_decay: weight decay, except for biases and norms
         lars_trust: LARS's coefficient: a weight matrix's rate is this times its norm over its gradient's; 0: no LARS
-        schedule: the rate falls as cos(7πk / 16K), or rises in a straight line and then falls as a half cosine
+        schedule: the rate falls as cos(7πk / 16K), or rises linearly and then falls as half a cosine
         warmup: a duration: how long the rate rises
-        start: share of lr at the first step, if it rises
+        start: share of lr at the first step, with a warmup
         end: share of lr at the last step, with warmup-cosine
     """
 
@@ -253,9 +244,9 @@ class Average:
     """The averaged copy of the network.
 
     Args:
-        decay: share of the average that a step keeps; of a +ema or +swa method, see teacher instead
-        warm: begin with a smaller decay, (1 + n) / (10 + n), so that a short run forgets its initial weights
-        buffers: BatchNorm's running statistics in the averaged network: copied from the network, or averaged too
+        decay: decay of the average; for a +ema or +swa method, see teacher instead
+        warm: start with a smaller decay, (1 + n) / (10 + n), so that a short run forgets its initial weights
+        buffers: copy BatchNorm's running statistics from the network, or average them too
     """
 
     decay: Annotated[Share, ReadIf(lambda config: config.teaches is None and config.averages)] = 0.999
@@ -265,13 +256,13 @@ class Average:
 
 @dataclass(frozen=True)
 class Teacher:
-    """Of a +ema or +swa method: how the network is averaged that makes the pseudo-labels, and is evaluated.
+    """The averaged network of a +ema or +swa method, which makes the pseudo-labels and is evaluated.
 
     Args:
-        schedule: of EMA's γ, the share that a step keeps: linear from 0 to gamma, then held; or cosine from gamma to 1
+        schedule: of EMA's decay γ: linear from 0 to gamma, then constant; or cosine from gamma to 1
         gamma: EMA's γ at the end (linear) or at the start (cosine)
         warmup: a duration: how long a linear γ rises
-        onset: a duration: when SWA begins; before it the teacher is the network itself
+        onset: a duration: when SWA starts; before, the teacher is the network itself
     """
 
     schedule: Annotated[Literal["linear", "cosine"], ReadIf(lambda config: config.teaches == "ema")] = "cosine"
@@ -284,12 +275,12 @@ class Teacher:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """When and on what the network is tested while it trains.
+    """Evaluation during training.
 
     Args:
         every: a duration: steps between two evaluations
-        samples: how many test images, the same at each evaluation; all of them when not given, and always at the end
-        batch: images at a time
+        samples: number of test samples, the same at each evaluation; default: all, as always at the end
+        batch: samples per batch
     """
 
     every: PositiveFloat = 1024
@@ -306,32 +297,31 @@ class RunConfig:
             +ema or +swa after any
         data: phc, cifar10, cifar100, mnist, fashion-mnist, imagenet, or the path of a folder of images or tar shards,
             or of a .npz, .npy, .csv or .parquet file;
-            cifar10-lt10, -lt100 and the same of cifar100: long-tailed, the largest class 10 or 100 times the smallest
-        data_dir: where the files of a named data set are
-        label_column: of a table, the column that holds the labels; label, class, target or y when not given
-        labels: a .csv file that names pictures and their classes, or how many labels to use: a number, a percentage of
-            each class such as 10%, or all; several .csv files with commas between; or a .txt file that lists the files
-            of classes known otherwise, a name a line
+            cifar10-lt10, -lt100, and likewise cifar100: long-tailed, the largest class 10 or 100 times the smallest
+        data_dir: folder with the files of a named data set
+        label_column: the column of a table with the labels; default: label, class, target or y
+        labels: a .csv file with the names of pictures and their classes, or several separated by commas; a .txt file
+            with the names of the files to use as labelled, one per line, if the data has the classes; or how many
+            labels to use: a number, a percentage of each class such as 10%, or all
         encoder: a pretrained network that is not trained; its features of each picture are computed once
-        image_size: of a folder of pictures: the side that they are scaled and cut to; when not given, that of most of
-            them, at most 256
-        holdout: labelled samples to keep aside and test on: a percentage of each class such as 20%, or a part: 2/5
-        fidelity: where the paper and its released code have a method work differently, which to follow; each point is
-            also a setting of its own
-        seed: of everything that is random
-        steps: how many training steps
-        out: the run folder; runs/METHOD-DATA-LABELS-seedSEED when not given
+        image_size: side in pixels that pictures in a folder are scaled and cropped to; default: the most frequent
+            side, at most 256
+        holdout: labelled samples to hold out and test on: a percentage of each class such as 20%, or a fold: 2/5
+        fidelity: which to follow where the paper and its released code differ; each difference is also a setting
+        seed: seed of all random numbers
+        steps: number of training steps
+        out: the run folder; default: runs/METHOD-DATA-LABELS-seedSEED
         init: a run folder whose evaluated backbone this run starts from
-        weight: of the unlabelled loss (the paper's λ)
-        forward: joint passes labelled, weak and strong views together; split passes the weak views without gradients
-        weak_norm: with split, what BatchNorm normalises the weak views by: their own batch statistics, which also move
-            the running ones (batch) or do not (batch-kept), or the running ones, which the other views make (running)
-        device: cpu, cuda, mps (a Mac's GPU), or auto: cuda if there is one, else cpu
-        threads: how many CPU threads each process uses; all cores shared out when not given
-        devices: how many processes on this machine, one for each GPU
-        nodes: how many machines
-        precision: 32 bits, 64, or mixed with bfloat16; auto: mixed on a recent GPU
-        compile: let torch.compile fuse the network's operations, which takes a minute; done on a GPU when not given
+        weight: weight of the unlabelled loss (the paper's λ)
+        forward: joint: one pass for labelled, weak and strong views; split: the weak views apart, without gradients
+        weak_norm: with split, how BatchNorm normalises the weak views: by their batch statistics, which update the
+            running ones (batch) or not (batch-kept), or by the running ones (running)
+        device: cpu, cuda, mps (a Mac's GPU), or auto: cuda if available, else cpu
+        threads: CPU threads per process; default: the cores divided among the processes
+        devices: processes on this machine, one per GPU
+        nodes: number of machines
+        precision: 32 or 64 bits, or mixed with bfloat16; auto: mixed on a recent GPU
+        compile: use torch.compile, which takes a minute; default: on a GPU
     """
 
     method: str = "fixmatch"
@@ -381,22 +371,22 @@ class RunConfig:
         return self.devices * self.nodes
 
     def check_divisible(self, key: str, size: int) -> None:
-        """Each process takes as many rows of a batch as the others."""
+        """Raise unless all processes get equal shares of a batch."""
         if size % self.processes:
-            raise UserError(f"{key}, {size}, cannot be shared out evenly by {self.processes} processes")
+            raise UserError(f"{key}, {size}, must be divisible by the number of processes, {self.processes}")
 
     @property
     def pretrained(self) -> bool:
-        """Whether the network that is trained knows ImageNet already."""
+        """Whether the network starts pretrained."""
         return self.network.name.startswith("efficientnet")
 
     @property
     def has_image_files(self) -> bool:
-        """Whether images may be scaled as they are read."""
+        """Whether images are read from files, and may be scaled."""
         return not self.tabular and (self.data not in NAMED_DATA or self.data == "imagenet")
 
     def sees(self, view: str) -> bool:
-        """Whether one of its views is this one of a table's rows or of features."""
+        """Whether the method uses this view of tables or features."""
         read = find(self.method).reads
         roles = [role for role in ("labelled", "weak", "strong") if f"views.{role}" in read]
         return (self.tabular or self.encoder != "none") and view in [getattr(self.views, role) for role in roles]
@@ -408,22 +398,22 @@ class RunConfig:
 
     @property
     def tabular(self) -> bool:
-        """Whether its data are a table in a file."""
+        """Whether the data are a table in a file."""
         return self.data.lower().endswith(TABLE_FILES)
 
     @property
     def small(self) -> bool:
-        """Whether all that it computes is the small network of a table."""
+        """Whether only the small network of a table is computed."""
         return self.network.name.startswith("mlp-") and self.encoder == "none"
 
     @property
     def teaches(self) -> str | None:
-        """Which average of the network makes the pseudo-labels: ema or swa; None for the network itself."""
+        """The average that makes the pseudo-labels: ema or swa; None for the network itself."""
         return self.method.partition("+")[2] or None
 
     @property
     def label_paths(self) -> tuple[str, ...]:
-        """The files that `labels` names, if any: tables, or a list."""
+        """The files in `labels`, if any: tables or a list."""
         named = str(self.labels)
         if named.lower().endswith(".txt"):
             return (named,)
@@ -432,17 +422,17 @@ class RunConfig:
 
     @property
     def label_files(self) -> tuple[str, ...]:
-        """The tables of files and their classes, where `labels` names some."""
+        """The tables of files and their classes in `labels`, if any."""
         return () if self.label_list else self.label_paths
 
     @property
     def label_list(self) -> str | None:
-        """The list of the files whose labels are used, where `labels` names one."""
+        """The list of labelled files in `labels`, if any."""
         return next((path for path in self.label_paths if path.lower().endswith(".txt")), None)
 
     @property
     def folder(self) -> Path:
-        """Where the run is kept."""
+        """The run folder."""
         data = Path(self.data).resolve().stem if "/" in self.data or self.data in (".", "..") else self.data
         files = [Path(file).stem for file in self.label_paths]
         labels = "+".join(files) if files else str(self.labels).replace("%", "pct")
@@ -451,5 +441,5 @@ class RunConfig:
 
 
 def steps_of(duration: float, steps: int) -> int:
-    """A duration in steps: a number below one is a fraction of the run's `steps`, at least one step unless it is 0."""
+    """A duration in steps: below one it is a fraction of the run's `steps`, and at least one step unless it is 0."""
     return max(1, round(duration * steps)) if 0 < duration < 1 else int(duration)

@@ -1,4 +1,4 @@
-"""Settings by dotted name: reading, checking, converting and writing them. Imports no torch."""
+"""Settings by dotted name: reading, checking, converting, writing. Imports no torch."""
 
 import dataclasses
 import re
@@ -16,8 +16,8 @@ from surelabel.utils.files import atomic_write
 
 Section = TypeVar("Section")
 CONFIG = "config.yaml"  # of a run folder
-KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-# Settings of earlier versions, for the error that meets them.
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
+# From earlier versions, for the error message.
 RENAMED = {
     "network.trunk": "encoder",
     "pixels": "image_size",
@@ -34,14 +34,14 @@ RENAMED = {
 
 @cache
 def keys() -> dict[str, Any]:
-    """Every setting by its dotted name, with its type."""
+    """The type of every setting by its dotted name."""
     return {key: hint for key, hint, _ in fields(RunConfig)}
 
 
 def check_key(key: str, value: Any = None) -> None:
-    """Raise a `UserError` that names the closest right key, or choice, where this one does not exist."""
+    """Raise if the key or the choice does not exist, with the closest one in the message."""
     if key not in keys():
-        # The last part alone is a common slip: lr for optimizer.lr.
+        # A common mistake is the last part only: lr for optimizer.lr.
         inner = [name for name in keys() if name.endswith(f".{key}")]
         hint = f" Did you mean {' or '.join(map(repr, inner))}?" if inner else suggestion(key, keys())
         if key in RENAMED:
@@ -53,14 +53,14 @@ def check_key(key: str, value: Any = None) -> None:
 
 
 def choices_of(hint: Any) -> tuple[str, ...]:
-    """What a setting of this type can be, where that is a list."""
+    """The choices of a setting of this type, if it has a list of them."""
     if get_origin(hint) is Literal:
         return get_args(hint)
     return tuple(choice for part in get_args(hint) for choice in choices_of(part))
 
 
 def convert(key: str, value: Any) -> Any:
-    """The value of a setting, as YAML or the command line gives it, in the setting's type."""
+    """A value from YAML or the command line, in the setting's type."""
     check_key(key)
     hint = keys()[key]
     kinds = (hint,) if get_origin(hint) is Literal else get_args(hint) or (hint,)
@@ -86,13 +86,13 @@ def convert(key: str, value: Any) -> Any:
 
 
 def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
-    """The config with some settings replaced, by dotted key, each converted to its type, and all checked."""
+    """The config with some settings replaced by dotted name, converted and validated."""
     typed = {key: convert(key, value) for key, value in flatten(settings).items()}
     return validate(changed(config, typed))
 
 
 def changed(section: Section, settings: Mapping[str, Any]) -> Section:
-    """A config, or a section of one, with some settings replaced by dotted name."""
+    """A config or a section of one, with some settings replaced by dotted name."""
     for key, value in settings.items():
         name, dot, rest = key.partition(".")
         inner = changed(getattr(section, name), {rest: value}) if dot else value
@@ -109,7 +109,7 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
-    """The settings in a YAML file, by dotted key, each checked to exist."""
+    """The settings in a YAML file by dotted name; each must exist."""
     import yaml
 
     try:
@@ -130,7 +130,6 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 
 
 def write_yaml(config: RunConfig, path: str | Path) -> None:
-    """Write the complete config."""
     with atomic_write(path) as file:
         file.write(to_yaml(config))
 

@@ -60,7 +60,7 @@ def open_data(
     """
     path = Path(data) if data_dir is None else Path(data_dir, data)
     if label_files and (data in NAMED or not path.is_dir()):
-        raise UserError(f"--labels {label_files[0]} names the classes of files in a folder; --data {data} is no folder")
+        raise UserError(f"{label_files[0]} names the classes of files in a folder, but {data} is not a folder")
     if data in NAMED:
         return _imagenet(Path(data_dir or "."), image_size, shape) if data == "imagenet" else NAMED[data](data_dir)
     if path.is_dir():

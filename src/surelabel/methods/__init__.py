@@ -1,1 +1,1 @@
-"""The methods. Each is a value; a variant is a swap of one part. `config.methods` lists them by name."""
+"""The methods, as values; a variant replaces one part. `config.methods` lists them by name."""

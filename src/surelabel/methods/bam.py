@@ -1,4 +1,4 @@
-"""BAM-X (Loh et al.): method X with a Bayesian last layer, averaged predictions and selection by their deviation."""
+"""BAM-X (Loh et al.): method X with a Bayesian last layer, averaged predictions and selection by their std."""
 
 from dataclasses import replace
 
@@ -12,12 +12,12 @@ from surelabel.models.heads import Bayesian
 
 
 def bam(method: SelfTraining) -> SelfTraining:
-    """The method with another head and another selection rule, and nothing else."""
+    """The method with a Bayesian head and selection by uncertainty."""
     return replace(method, head=Bayesian(), select=Uncertainty(quantile=0.95))
 
 
 bam_pseudo_label = bam(pseudo_label)
 bam_fixmatch = bam(fixmatch)
 bam_uda = replace(bam(uda), target=Sharpen(0.9))
-# The ablation "BNN no σ²": averaged predictions, selected by their confidence.
+# The ablation "BNN no σ²": averaged predictions, selected by confidence.
 bam_uda_no_sigma = replace(bam_uda, select=Confidence(0.95))

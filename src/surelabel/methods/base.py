@@ -1,4 +1,4 @@
-"""What a method is: the training loop and the builders ask nothing else of it."""
+"""The interface of a method: all that the training loop and the builders use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,16 +24,16 @@ State = dict[str, Tensor]  # what a method remembers between steps
 
 @dataclass(frozen=True)
 class Losses:
-    """What one step of a method computes: the loss, its parts by name, and what was taken from unlabelled samples."""
+    """The loss of one step, its terms by name, and the predictions for unlabelled samples."""
 
     total: Tensor
     parts: dict[str, Tensor] = field(default_factory=dict)  # unweighted
-    prediction: Prediction | None = None  # of the unlabelled samples, which made the pseudo-labels
-    mask: Tensor | None = None  # [U], whose pseudo-label was accepted
+    prediction: Prediction | None = None  # of the unlabelled samples, for the pseudo-labels
+    mask: Tensor | None = None  # [U], which pseudo-labels were accepted
 
 
 class StepLoader(Protocol):
-    """Makes the batch of a step, as a function of the run's seed and the step alone."""
+    """Makes the batch of a step, as a function of the seed and the step only."""
 
     source: Source
     labelled: NDArray[np.int64]
@@ -43,22 +43,22 @@ class StepLoader(Protocol):
 
 
 class Method(Protocol):
-    """A frozen value that knows how to learn, and which settings, head and batches it needs for that."""
+    """A frozen value: the loss of a method, and the settings, head and batches that it needs."""
 
-    family: ClassVar[str]  # whose recipes it takes
-    ratio: int  # unlabelled samples for each labelled one, as published
+    family: ClassVar[str]  # of recipes
+    ratio: int  # unlabelled samples per labelled one, as published
     averaged: ClassVar[bool]  # whether a running average of the network is evaluated
     head: "Bayesian | None"
 
     @property
     def reads(self) -> frozenset[str]:
-        """The settings that it reads of those which methods own (`config.methods.OWNED`)."""
+        """Which of the settings in `config.methods.OWNED` it reads."""
 
     def configured(self, config: RunConfig, samples: int = 1) -> Self:
-        """The method with the settings of a run; the ELBO divides by the number of distinct training `samples`."""
+        """The method with the settings of a config; `samples` is the number of distinct training samples."""
 
     def fill(self, config: RunConfig) -> RunConfig:
-        """The config with this method's values where it leaves them open."""
+        """The config with the values of this method in place of None."""
 
     def build_head(self, config: RunConfig, features: int, classes: int) -> Head:
         """The last layer of its network."""
@@ -72,16 +72,16 @@ class Method(Protocol):
         view: Callable[[str], View],
         world: World,
     ) -> StepLoader:
-        """Its batches; `view` gives the view of a role: labelled, weak or strong."""
+        """The loader of its batches; `view` maps a role (labelled, weak or strong) to its view."""
 
     def before_evaluation(self, network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
-        """Make a network ready to predict, where that takes more than its weights."""
+        """Make a network ready to predict, if its weights are not enough."""
 
     def init(self) -> State:
-        """What the method remembers before the first step."""
+        """The state before the first step."""
 
     def loss(self, model: nn.Module, teacher: Network, batch: Any, state: State, step: int) -> tuple[Losses, State]:
-        """The losses of one step, and what the method remembers after it.
+        """The losses of one step and the new state.
 
-        `model` carries the gradients and may be wrapped; `teacher` is a bare network that makes the pseudo-labels.
+        `model` gets the gradients and may be wrapped; `teacher` is a bare network that makes the pseudo-labels.
         """

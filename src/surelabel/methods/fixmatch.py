@@ -1,4 +1,4 @@
-"""FixMatch (Sohn et al., 2020): hard pseudo-labels of confident weak views, learnt on strong views."""
+"""FixMatch (Sohn et al., 2020): hard pseudo-labels from confident weak views, learnt on strong views."""
 
 from surelabel.methods.selection import Confidence
 from surelabel.methods.self_training import SelfTraining

@@ -1,4 +1,4 @@
-"""What a Bayesian layer pays for leaving its prior."""
+"""The KL term of a Bayesian layer."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,9 +13,9 @@ from surelabel.methods.schedules import one_minus_cosine
 class PriorLoss:
     """The KL term of the ELBO, for a loss that is a mean over samples.
 
-    `form` "elbo" sums the KL over the weights and divides it by the number of training samples, as the ELBO does;
-    "mean" takes the mean over weights and the mean over biases, divided by B (released code). The `weight` rises from
-    zero as one minus a cosine over `warmup` steps.
+    `form` "elbo" divides the sum over the weights by the number of training samples; "mean" divides the mean over
+    weights plus the mean over biases by B (released code). The `weight` rises from zero along a cosine over `warmup`
+    steps.
     """
 
     form: Literal["elbo", "mean"] = "elbo"
@@ -25,11 +25,11 @@ class PriorLoss:
 
     @classmethod
     def of(cls, config: RunConfig, samples: int) -> "PriorLoss":
-        """The term that a run asks for, with so many distinct training samples."""
+        """The term of a config, for this many distinct training samples."""
         return cls(config.head.kl, config.head.kl_weight, steps_of(config.head.kl_warmup, config.steps), samples)
 
     def __call__(self, kl: tuple[Tensor, Tensor], batch: int) -> Tensor:
-        """The loss, before its weight, of the KL of each weight [K, D] and bias [K]; `batch` is B of all processes."""
+        """The unweighted loss from the KL of each weight [K, D] and bias [K]; `batch` is B over all ranks."""
         weights, biases = kl
         if self.form == "elbo":
             return (weights.sum() + biases.sum()) / self.samples

@@ -1,6 +1,6 @@
-"""PAWS (Assran et al., 2021): predict views of an image assignments by its neighbours in a labelled support set.
+"""PAWS (Assran et al., 2021): views of an image learn its class assignment by neighbours in a labelled support set.
 
-The paper's Eq. (2) and Algorithm 2; with a Gaussian last layer, BAM-PAWS; with an averaged teacher, PAWS+SWA and +EMA.
+The paper's Eq. (2) and Algorithm 2; BAM-PAWS with a Gaussian last layer; PAWS+SWA and +EMA with an averaged teacher.
 """
 
 from collections.abc import Callable
@@ -33,10 +33,10 @@ from surelabel.utils.errors import UserError
 
 @dataclass(frozen=True)
 class Paws:
-    """Each view of an image learns to be assigned to the classes that another view of it was.
+    """Each view of an image learns the assignment of another view.
 
-    `temperature` is of the similarities (τ_p), `target` sharpens assignments; those below `cut` are taken for zero.
-    `self_teaching` says that the network is its own teacher: the targets come out of the one pass that there is.
+    `temperature` is that of the similarities (τ_p); `target` sharpens assignments; those below `cut` count as zero.
+    With `self_teaching`, the network is its own teacher, and the targets come from the same pass.
     """
 
     target: Sharpen = Sharpen(temperature=0.25)
@@ -50,7 +50,7 @@ class Paws:
 
     family: ClassVar[str] = "paws"
     averaged: ClassVar[bool] = False
-    ratio: ClassVar[int] = 7  # of no use to it: paws.unlabelled says
+    ratio: ClassVar[int] = 7  # not used: see paws.unlabelled
 
     @property
     def reads(self) -> frozenset[str]:
@@ -60,16 +60,19 @@ class Paws:
     def configured(self, config: RunConfig, samples: int = 1) -> "Paws":
         if config.target.temperature == 0:
             raise UserError("paws learns from sharpened assignments: target.temperature must be above zero")
-        config.check_divisible("paws.unlabelled", config.paws.unlabelled)
-        if config.paws.small_scale_min > config.paws.small_scale:
-            least, most = config.paws.small_scale_min, config.paws.small_scale
-            raise UserError(f"paws.small_scale_min, {least}, is above paws.small_scale, {most}")
+        settings = config.paws
+        config.check_divisible("paws.unlabelled", settings.unlabelled)
+        if settings.small_scale_min > settings.small_scale:
+            raise UserError(
+                f"paws.small_scale_min, {settings.small_scale_min}, must not exceed paws.small_scale, "
+                f"{settings.small_scale}"
+            )
         return replace(
             self,
             target=self.target if config.target.temperature is None else Sharpen(config.target.temperature),
-            temperature=config.paws.temperature,
-            smoothing=config.paws.smoothing,
-            me_max=config.paws.me_max,
+            temperature=settings.temperature,
+            smoothing=settings.smoothing,
+            me_max=settings.me_max,
             head=self.head and Bayesian.of(config.head),
             prior=PriorLoss.of(config, samples),
             self_teaching=config.teaches is None,
@@ -101,23 +104,23 @@ class Paws:
         )  # fmt: skip
         if loader.support % config.processes:
             raise UserError(
-                f"a support of {loader.support} images (classes × paws.per_class) cannot be shared out evenly by "
+                f"a support of {loader.support} images (classes × paws.per_class) is not divisible by the "
                 f"{config.processes} processes: choose another paws.per_class"
             )
         return loader
 
     def _views(self, config: RunConfig, data: DataSet) -> tuple[View, View]:
-        """The large view and the small one; views.* are of other methods."""
+        """The large and the small view; views.* are for other methods."""
         settings = config.paws
         if len(data.train.shape) != 3:
             raise UserError(
-                f"{config.method} compares crops of images, and these samples are none: choose another method"
+                f"{config.method} compares crops of images, but these samples are not images: choose another method"
             )
         if settings.view == "periodic":
             if settings.small_crops:
                 raise UserError(
-                    "paws.view periodic has no small views: a part of a crystal is another crystal. "
-                    "Set paws.small_crops 0"
+                    "paws.view periodic has no small views, since a part of a crystal is another crystal: "
+                    "set paws.small_crops to 0"
                 )
             return views.named("periodic"), views.named("periodic")
         size = settings.small_size or max(1, round(9 / 16 * min(data.train.shape[1:])))
@@ -128,7 +131,7 @@ class Paws:
 
     @torch.no_grad()
     def before_evaluation(self, network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
-        """Give the head the labelled images, as the network represents them now: it predicts by these neighbours."""
+        """Update the support of the head, by which it predicts: the representations of the labelled images."""
         assert isinstance(network.head, PawsHead)
         device = network.scale.device
         training = network.training
@@ -141,13 +144,11 @@ class Paws:
         network.head.update_support(torch.cat(parts), torch.from_numpy(source.labels[labelled]).to(device))
 
     def init(self) -> State:
-        """PAWS selects nothing, and so remembers nothing."""
         return {}
 
     def loss(self, model: nn.Module, teacher: Network, batch: Crops, state: State, step: int) -> tuple[Losses, State]:
-        """The losses of one step. `model` carries the gradients and may be wrapped; `teacher` is a bare network."""
         assert isinstance(teacher.head, PawsHead)
-        # Representations: of the support and the large views in one pass, of the small views in another.
+        # Representations: the support and the large views in one pass, the small views in another.
         sizes = [torch.cat([batch.support, batch.large])] + ([] if batch.small is None else [batch.small])
         noise = teacher.head.noise(batch.draws("weights"))
         out = model(sizes, noise)
@@ -155,9 +156,9 @@ class Paws:
         # Predictions: the neighbours of each view in the support.
         probs = self._assign(out.outputs[:, -1], labels, batch)
         with torch.no_grad():
-            # Targets: what the teacher assigns the other large view to; for a small view, the mean of both.
-            taught = out.outputs if self.self_teaching else self._taught(teacher, sizes[0], noise)
-            assigned = self._assign(taught[: len(sizes[0]), 0], labels, batch)
+            # Targets: the teacher's assignment of the other large view; for a small view, the mean of both.
+            represented = out.outputs if self.self_teaching else self._represent(teacher, sizes[0], noise)
+            assigned = self._assign(represented[: len(sizes[0]), 0], labels, batch)
             first, second = self.target(assigned).chunk(2)
             small_crops = len(probs) // len(first) - 2
             targets = torch.cat([second, first] + [(first + second) / 2] * small_crops)
@@ -165,7 +166,7 @@ class Paws:
         total = soft_cross_entropy(probs, targets).mean()
         parts = {"unlabelled": total}
         if self.me_max:
-            # Minus the entropy, of the network that learns: so that minimising spreads the mean over the classes.
+            # Minus the entropy of the student's mean prediction, so that minimising spreads it over the classes.
             parts["me_max"] = -entropy(batch.world.mean(self.target(probs).mean(0)))
             total = total + parts["me_max"]
         if out.kl is not None:
@@ -175,16 +176,16 @@ class Paws:
         accepted = torch.ones(len(first), dtype=torch.bool, device=probs.device)
         return Losses(total, parts, prediction, accepted), state
 
-    def _taught(self, teacher: Network, images: Tensor, noise: Tensor | None) -> Tensor:
-        """The teacher's representations, normalised by the batch as the network's own are: a copy teaches as itself."""
+    def _represent(self, teacher: Network, images: Tensor, noise: Tensor | None) -> Tensor:
+        """The teacher's representations, normalised by the batch like the student's."""
         with normalised_by("batch-kept", teacher):
             out: Output = teacher(images, noise)
         return out.outputs
 
     def _assign(self, z: Tensor, labels: Tensor, batch: Crops) -> Tensor:
-        """Class probabilities of the views behind the support, in full precision.
+        """Class probabilities of the N views, in full precision.
 
-        z [V S + N, d] are this process's; its views are compared with the support of all, labels [V S · processes, K].
+        z [V S + N, d] has this rank's support, then its views; labels [V S · world size, K] are of all ranks' supports.
         """
         with torch.autocast(z.device.type, enabled=False):
             support, views = z.to(torch.promote_types(z.dtype, torch.float32)).tensor_split([len(batch.labels)])

@@ -1,4 +1,4 @@
-"""Pseudo-Label (Lee, 2013): hard pseudo-labels of confident images, both views weak."""
+"""Pseudo-Label (Lee, 2013): hard pseudo-labels from confident images, both views weak."""
 
 from surelabel.methods.selection import Confidence
 from surelabel.methods.self_training import SelfTraining

@@ -1,4 +1,4 @@
-"""Schedules: pure functions of the step, so that a resumed run needs no memory of them."""
+"""Schedules, as pure functions of the step: they need no state to resume."""
 
 from math import cos, pi
 
@@ -9,22 +9,22 @@ def cosine_7_16(lr: float, k: int, K: int) -> float:
 
 
 def ema_decay(decay: float, n: int, warm: bool) -> float:
-    """Share of the average kept at its n-th update; warm: min(decay, (1+n)/(10+n)), so the first weights fade soon."""
+    """γ of an average at its n-th update; warm: min(decay, (1 + n) / (10 + n)), so the first weights fade soon."""
     return min(decay, (1 + n) / (10 + n)) if warm else decay
 
 
 def linear_warmup(start: float, end: float, k: int, n: int) -> float:
-    """From start at step 0 in a straight line to end at step n, then held."""
+    """Linear from start at step 0 to end at step n, then constant."""
     return end if k >= n else start + (end - start) * k / n
 
 
 def one_minus_cosine(k: int, T: int) -> float:
-    """From 0 at step 0 to 1 at step T as (1 - cos(πk/T)) / 2, then held."""
+    """(1 - cos(πk/T)) / 2, from 0 at step 0 to 1 at step T, then constant."""
     return 1.0 if k >= T else (1 - cos(pi * k / T)) / 2
 
 
 def warmup_cosine(start: float, peak: float, end: float, k: int, warmup: int, K: int) -> float:
-    """In a straight line from start at step 0 to peak at step warmup, by half a cosine to end at step K, then held."""
+    """Linear from start at step 0 to peak at step warmup, half a cosine to end at step K, then constant."""
     if k < warmup:
         return linear_warmup(start, peak, k, warmup)
     fallen = one_minus_cosine(k - warmup, K - warmup)
@@ -32,6 +32,6 @@ def warmup_cosine(start: float, peak: float, end: float, k: int, warmup: int, K:
 
 
 def ema_cosine(gamma_0: float, k: int, K: int) -> float:
-    """Share γ of the average kept at step k: 1 - γ = (1 - γ₀)(1 + cos(πk/K)) / 2, up to 1 at step K, then held."""
+    """γ of an average at step k: 1 - γ = (1 - γ₀)(1 + cos(πk/K)) / 2, up to 1 at step K, then constant."""
     risen = one_minus_cosine(k, K)
     return (1 - risen) * gamma_0 + risen

@@ -1,7 +1,4 @@
-"""Whom to trust: rules that accept or refuse pseudo-labels.
-
-A rule is a frozen value. What it remembers between steps is explicit: `init` makes it, each call returns it anew.
-"""
+"""Rules that accept or reject pseudo-labels. A rule is a frozen value; its state is passed in and returned."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -17,8 +14,7 @@ from surelabel.methods.schedules import linear_warmup
 from surelabel.models.prediction import Prediction
 from surelabel.utils.errors import UserError
 
-# The threshold before any batch was seen, where the present one does not count (released code).
-FIRST_LAGGED = 0.02
+FIRST_LAGGED = 0.02  # the threshold at the first step if the current batch does not count (released code)
 
 
 class Select(ABC):
@@ -27,27 +23,27 @@ class Select(ABC):
     reads: ClassVar[frozenset[str]] = frozenset()  # settings
 
     def configured(self, config: RunConfig, temperature: float) -> Self:
-        """The rule with the settings of a run, whose targets are sharpened at this temperature."""
+        """The rule with the settings of a config, for targets sharpened at this temperature."""
         return self
 
     def fill(self, selection: Selection) -> Selection:
-        """The settings with this rule's values where they leave them open."""
+        """The settings with the values of this rule in place of None."""
         return replace(selection, threshold=None, quantile=None)
 
-    @abstractmethod
     def init(self) -> State:
-        """What the rule remembers before the first step."""
+        """The state before the first step."""
+        return {}
 
     @abstractmethod
     def __call__(self, prediction: Prediction, state: State, step: int) -> tuple[Tensor, State]:
-        """Which of the predictions [U, K] to accept, as a mask [U], and the new state."""
+        """The mask [U] of accepted predictions [U, K], and the new state."""
 
 
 @dataclass(frozen=True)
 class Confidence(Select):
-    """Accept where the largest probability is at least `threshold` (the indicator in Eq. 1).
+    """Accept if the largest probability is at least `threshold` (the indicator in Eq. 1).
 
-    `temperature` sharpens the probabilities first, as the released code of UDA does; 1 leaves them as they are.
+    `temperature` sharpens the probabilities first, as UDA's released code does; 1 does not change them.
     """
 
     threshold: float
@@ -62,9 +58,6 @@ class Confidence(Select):
     def fill(self, selection: Selection) -> Selection:
         return replace(selection, threshold=self.threshold, quantile=None)
 
-    def init(self) -> State:
-        return {}
-
     def __call__(self, prediction: Prediction, state: State, step: int) -> tuple[Tensor, State]:
         probs = prediction.probs if self.temperature == 1 else sharpen(prediction.probs, self.temperature)
         return probs.amax(dim=-1) >= self.threshold, state
@@ -72,13 +65,13 @@ class Confidence(Select):
 
 @dataclass(frozen=True)
 class Uncertainty(Select):
-    """Accept where the deviation at the predicted class is among the smallest (Algorithm 1).
+    """Accept if the std at the predicted class is among the smallest (Algorithm 1).
 
-    The threshold is the mean of the last `window` batches' quantiles; the quantile's level rises in a straight line
-    from `start` to `quantile` over `warmup` steps. `statistic` is the variance (the paper's text) or its root (its
-    pseudocode): the mean over batches tells them apart. `inclusive` accepts at the threshold too: deviations are
-    exactly 0 at large margins, and once a share of the batch as large as the quantile ties there, a strict rule would
-    accept nothing. `lagged` leaves the present batch out of the threshold, which then starts at 0.02.
+    The threshold is the mean of the last `window` batches' quantiles; the quantile's level rises linearly from `start`
+    to `quantile` over `warmup` steps. `statistic` is the variance (the paper's text) or the std (its pseudocode), which
+    differ in the mean over batches. `inclusive` accepts at the threshold too: the std is exactly 0 at large margins,
+    and a strict rule would accept nothing once the quantile is 0. `lagged` leaves the current batch out of the
+    threshold, which then starts at 0.02.
     """
 
     quantile: float
@@ -94,10 +87,7 @@ class Uncertainty(Select):
 
     def configured(self, config: RunConfig, temperature: float) -> Self:
         if config.head.samples < 2:
-            raise UserError(
-                f"head.samples must be at least 2: {config.method} selects by how far samples lie apart, and one has "
-                "no other"
-            )
+            raise UserError(f"head.samples must be at least 2: {config.method} selects by the std of the samples")
         asked = config.selection
         return replace(
             self,
@@ -118,14 +108,14 @@ class Uncertainty(Select):
 
     def __call__(self, prediction: Prediction, state: State, step: int) -> tuple[Tensor, State]:
         if prediction.std is None:
-            raise UserError("selection by uncertainty needs a Bayesian head: a point head has no deviation")
+            raise UserError("selection by uncertainty needs a Bayesian head: a linear head has no std")
         std = prediction.std.gather(-1, prediction.probs.argmax(dim=-1, keepdim=True)).squeeze(-1)
         uncertainty = std.square() if self.statistic == "variance" else std
         level = linear_warmup(self.start, self.quantile, step, self.warmup)
         before = state["quantiles"].to(uncertainty.device)
         after = torch.cat([before, uncertainty.quantile(level)[None]])[-self.window :]
         counted = before if self.lagged else after
-        # Of equal numbers the mean may round to less than each of them, and would refuse all that tie there.
+        # The mean of equal numbers may round to less than each, and would then reject ties.
         threshold = counted.mean().clamp(min=counted.min()) if len(counted) else FIRST_LAGGED
         mask = uncertainty <= threshold if self.inclusive else uncertainty < threshold
         return mask, {"quantiles": after}

@@ -1,4 +1,4 @@
-"""Self-training with selected pseudo-labels: Algorithm 1 of the paper, of which each method is a value."""
+"""Self-training with selected pseudo-labels: Algorithm 1 of the paper."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from surelabel.equations import labelled_cross_entropy, masked_cross_entropy
 from surelabel.methods.base import Losses, State
 from surelabel.methods.kl_term import PriorLoss
 from surelabel.methods.selection import Select
-from surelabel.methods.targets import Target, target_at
+from surelabel.methods.targets import Hard, Sharpen, Target
 from surelabel.models.heads import Bayesian, BayesianHead, LinearHead
 from surelabel.models.network import Head, Network, Output, normalised_by
 from surelabel.models.prediction import Prediction
@@ -30,14 +30,13 @@ Role = Literal["weak", "strong"]
 
 @dataclass(frozen=True)
 class SelfTraining:
-    """Learn from labels, and from one's own predictions on unlabelled images where they can be trusted.
+    """Learn from labels and from accepted pseudo-labels of unlabelled samples.
 
-    `views` names the view to predict on and the view to learn from; without them there is no unlabelled part.
-    With a Bayesian `head`, pseudo-labels are averages of sampled predictions, and `prior` is part of the loss;
-    `sampled_temperature` sharpens each of these predictions, beside `target`, which sharpens their mean (the released
-    code does both).
-    `forward` is "split" (labelled and strong views with gradients, weak views without) or "joint" (one pass over all
-    three with gradients, as the released code has it). `weak_norm` says what BatchNorm normalises the weak views by in
+    `views` names the view to predict on and the view to learn from; None ignores the unlabelled samples. With a
+    Bayesian `head`, pseudo-labels are means of sampled predictions, and `prior` is part of the loss;
+    `sampled_temperature` sharpens each sampled prediction, while `target` sharpens their mean (the released code does
+    both). `forward` is "split" (labelled and strong views with gradients, weak views without) or "joint" (one pass
+    with gradients over all three, as in the released code). `weak_norm` is how BatchNorm normalises the weak views in
     the split form: see `network.normalised_by`.
     """
 
@@ -50,7 +49,7 @@ class SelfTraining:
     sampled_temperature: float = 1.0
     forward: Forward = "split"
     weak_norm: WeakNorm = "running"
-    ratio: int = 7  # unlabelled samples for each labelled one, as published
+    ratio: int = 7
 
     family: ClassVar[str] = "self-training"
     averaged: ClassVar[bool] = True
@@ -65,8 +64,9 @@ class SelfTraining:
 
     def configured(self, config: RunConfig, samples: int = 1) -> "SelfTraining":
         config.check_divisible("batch.labelled", config.batch.labelled)
-        asked = config.target.temperature
-        target = self.target if asked is None else target_at(asked)
+        target, asked = self.target, config.target.temperature
+        if asked is not None:
+            target = Sharpen(asked) if asked > 0 else Hard()
         temperature = target.temperature or 1.0
         return replace(
             self,
@@ -76,13 +76,13 @@ class SelfTraining:
             head=self.head and Bayesian.of(config.head),
             sampled_temperature=temperature if config.target.sharpen_samples else 1.0,
             prior=PriorLoss.of(config, samples),
-            # A teacher of its own cannot be part of the network's pass.
+            # A separate teacher cannot be part of the student's pass.
             forward="split" if config.teaches else config.forward or self.forward,
             weak_norm=self._weak_norm(config),
         )
 
     def _weak_norm(self, config: RunConfig) -> WeakNorm:
-        """A teacher's running statistics are averages of the network's: its own passes must not move them."""
+        """A teacher's running statistics are averages of the student's: its passes must not update them."""
         asked = config.weak_norm or self.weak_norm
         return "batch-kept" if config.teaches and asked == "batch" else asked
 
@@ -113,28 +113,23 @@ class SelfTraining:
         return Loader(data.train, labelled, config.seed, size, ratio, device, view("labelled"), weak, strong, world)
 
     def before_evaluation(self, network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
-        """Weights are all that it predicts by."""
+        """The weights are enough."""
 
     def init(self) -> State:
-        """What the method remembers before the first step."""
         return self.select.init()
 
     def loss(
         self, model: nn.Module, teacher: Network, batch: Batch, selection: State, step: int
     ) -> tuple[Losses, State]:
-        """The losses of one step and the new state of the selection rule.
-
-        `model` carries the gradients and may be wrapped; `teacher` is a bare network that makes the pseudo-labels.
-        """
         out, prediction = self._passes(model, teacher, batch)
         logits, strong_logits, _ = out.outputs.tensor_split([len(batch.labels), len(batch.labels) + batch.unlabelled])
         labelled_loss = labelled_cross_entropy(logits, batch.labels)
         total, parts, mask = labelled_loss, {"labelled": labelled_loss}, None
         if prediction is not None:
             with torch.no_grad():
-                mask, selection = self.select(everyone(prediction, batch.world), selection, step)  # whom to trust
+                mask, selection = self.select(_gathered(prediction, batch.world), selection, step)
                 mask = mask[batch.world.rows(len(mask))]
-                target = self.target(prediction.probs)  # what to learn
+                target = self.target(prediction.probs)
             parts["unlabelled"] = masked_cross_entropy(strong_logits, target, mask)  # Eq. 1
             total = total + self.weight * parts["unlabelled"]
         if out.kl is not None:
@@ -143,8 +138,8 @@ class SelfTraining:
         return Losses(total, parts, prediction, mask), selection
 
     def _passes(self, model: nn.Module, teacher: Network, batch: Batch) -> tuple[Output, Prediction | None]:
-        """What the model makes of the labelled, then the strong views; the teacher's prediction on the weak ones."""
-        noise = teacher.head.noise(batch.draws("weights"))  # one draw of the weights, for all logits of the step
+        """The model's output for the labelled, then the strong views; the teacher's prediction for the weak ones."""
+        noise = teacher.head.noise(batch.draws("weights"))  # one draw of the weights for all logits of the step
         draws = batch.draws("pseudo-labels")
         first = batch.world.first(batch.unlabelled)
         if batch.weak is None or batch.strong is None:
@@ -163,7 +158,7 @@ class SelfTraining:
         return teacher.head.predict(features, draws, first)
 
 
-def everyone(prediction: Prediction, world: World) -> Prediction:
-    """The prediction for the whole batch, of which each process made a part."""
+def _gathered(prediction: Prediction, world: World) -> Prediction:
+    """The prediction for the global batch."""
     std = None if prediction.std is None else world.gather(prediction.std)
     return Prediction(world.gather(prediction.probs), std)

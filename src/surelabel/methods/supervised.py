@@ -1,4 +1,4 @@
-"""The baseline: the labels alone."""
+"""The baseline: labels only."""
 
 from surelabel.methods.selection import Confidence
 from surelabel.methods.self_training import SelfTraining

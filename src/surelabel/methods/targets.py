@@ -1,4 +1,4 @@
-"""What to learn from a prediction: the paper's ρ_t. A target is always a distribution [U, K]."""
+"""From predictions to targets, both distributions [U, K]: the paper's ρ_t."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -9,8 +9,6 @@ from surelabel.equations import harden, sharpen
 
 
 class Target(Protocol):
-    """Turns predicted probabilities [U, K] into what the network learns [U, K]."""
-
     @property
     def temperature(self) -> float: ...
 
@@ -19,7 +17,7 @@ class Target(Protocol):
 
 @dataclass(frozen=True)
 class Hard:
-    """The most likely class alone: ρ_t with t → 0."""
+    """The most likely class, one-hot: ρ_t with t → 0."""
 
     temperature: ClassVar[float] = 0.0
 
@@ -29,14 +27,9 @@ class Hard:
 
 @dataclass(frozen=True)
 class Sharpen:
-    """The prediction raised to the power 1/t and normalised."""
+    """The prediction to the power 1/t, normalised."""
 
     temperature: float
 
     def __call__(self, probs: Tensor) -> Tensor:
         return sharpen(probs, self.temperature)
-
-
-def target_at(temperature: float) -> Hard | Sharpen:
-    """The target for this temperature, of which 0 takes the most likely class alone."""
-    return Sharpen(temperature) if temperature > 0 else Hard()

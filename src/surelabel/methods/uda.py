@@ -1,6 +1,6 @@
-"""UDA, unsupervised data augmentation (Xie et al., 2020): sharpened soft pseudo-labels of confident weak views.
+"""UDA, unsupervised data augmentation (Xie et al., 2020): sharpened soft pseudo-labels from confident weak views.
 
-The mask is on the unsharpened probabilities, as in UDA's own paper and code.
+The threshold applies to the unsharpened probabilities, as in UDA's paper and code.
 """
 
 from surelabel.methods.selection import Confidence

@@ -18,8 +18,8 @@ Head = LinearHead | BayesianHead | PawsHead
 
 
 class Output(NamedTuple):
-    """What carries gradients: features [N, D]; the head's outputs, logits [N, K] or PAWS's
-    representations; the KL of each weight and bias of a Bayesian layer.
+    """Features [N, D]; the head's outputs, logits [N, K] or PAWS's representations; the KL of each
+    weight and bias of a Bayesian layer. All carry gradients.
     """
 
     features: Tensor
@@ -41,9 +41,9 @@ class Network(nn.Module):
         super().__init__()
         self.backbone = backbone
         self.head = head
-        each = (1, -1, *[1] * (len(task.shape) - 1))
-        self.register_buffer("offset", torch.tensor(task.offset).view(each))
-        self.register_buffer("scale", torch.tensor(task.scale).view(each))
+        by_channel = (1, -1, *[1] * (len(task.shape) - 1))
+        self.register_buffer("offset", torch.tensor(task.offset).view(by_channel))
+        self.register_buffer("scale", torch.tensor(task.scale).view(by_channel))
 
     def features(self, images: Tensor) -> Tensor:
         """Images [N, C, H, W], or other samples [N, ...] -> features [N, D]."""

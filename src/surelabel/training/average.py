@@ -1,7 +1,8 @@
-"""Averaged copies of a network's weights: the rules, as values, and the copy that follows one."""
+"""Averages of a network's weights: EMA and SWA."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -10,18 +11,13 @@ from torch.optim.swa_utils import AveragedModel
 from surelabel.methods.schedules import ema_cosine, ema_decay, linear_warmup
 
 Tensors = tuple[Tensor, ...] | list[Tensor]
-
-
-class Rule(Protocol):
-    """θ_g ← (1 − s) θ_g + s θ_f: the share s of the present weights at each update."""
-
-    def __call__(self, updates: int) -> float:
-        """The share s after so many updates."""
+# θ_g ← (1 − s) θ_g + s θ_f: the share s of the current weights, given the number of updates before this one.
+Rule = Callable[[int], float]
 
 
 @dataclass(frozen=True)
 class EMA:
-    """An exponential moving average with a constant γ = `decay`; `warm` begins with a smaller one."""
+    """An exponential moving average with constant γ = `decay`; `warm` starts with a smaller one."""
 
     decay: float
     warm: bool = False
@@ -32,7 +28,7 @@ class EMA:
 
 @dataclass(frozen=True)
 class WarmupEMA:
-    """An exponential moving average whose γ rises in a straight line from 0 to `gamma` and stays there (CIFAR)."""
+    """An exponential moving average whose γ rises linearly from 0 to `gamma` over `warmup` updates (CIFAR)."""
 
     gamma: float
     warmup: int
@@ -43,7 +39,7 @@ class WarmupEMA:
 
 @dataclass(frozen=True)
 class CosineEMA:
-    """An exponential moving average whose γ rises from `gamma` to 1 as one minus a cosine (ImageNet, FixMatch)."""
+    """An exponential moving average whose γ rises from `gamma` to 1 along a cosine (ImageNet, FixMatch)."""
 
     gamma: float
     steps: int
@@ -54,24 +50,24 @@ class CosineEMA:
 
 @dataclass(frozen=True)
 class SWA:
-    """Stochastic weight averaging: a copy for `onset` updates, then the mean of the weights since, all alike."""
+    """Stochastic weight averaging: a copy for `onset` updates, then the mean of the weights since."""
 
     onset: int
 
     def __call__(self, updates: int) -> float:
-        onset = max(1, self.onset)  # the first update copies in any case
+        onset = max(1, self.onset)  # the first update always copies
         return 1.0 if updates < onset else 1 / (updates - onset + 2)
 
 
 def averaged(network: nn.Module, rule: Rule, buffers: Literal["copy", "average"] = "copy") -> AveragedModel:
-    """A copy of the network that follows it by the rule at each `update_parameters`. The first update copies."""
+    """An average of the network, updated by `update_parameters`; the first update copies."""
 
     @torch.no_grad()
     def update(mean: Tensors, current: Tensors, _: Tensor | int) -> None:
-        # Tensors come grouped by type. BatchNorm's count of batches, the one integer, has no average with a meaning.
+        # Tensors are grouped by dtype. The one integer, BatchNorm's count of batches, is copied.
         if mean[0].is_floating_point():
-            updates = int(made.n_averaged)  # on the CPU; the one passed in would make us wait for the device
-            torch._foreach_lerp_(mean, current, rule(updates))
+            # This n_averaged is on the CPU; reading the one passed in would wait for the device.
+            torch._foreach_lerp_(mean, current, rule(int(made.n_averaged)))
         else:
             torch._foreach_copy_(mean, current)
 

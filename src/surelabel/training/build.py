@@ -1,6 +1,7 @@
-"""Turns a config into its parts: data, network, method, optimizer."""
+"""From a config to its method, network, optimizers, loader and state."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from surelabel.config.run import CUSTOM, RunConfig, steps_of
 from surelabel.data.batch import Task
 from surelabel.data.open import NAMED
 from surelabel.data.source import DataSet
-from surelabel.data.views import View
 from surelabel.methods.base import Method, StepLoader
 from surelabel.models.backbones import backbone, pretrained
 from surelabel.models.heads import BayesianHead
@@ -35,17 +35,17 @@ from surelabel.utils.rng import generator
 
 
 def resolve(config: RunConfig) -> RunConfig:
-    """The run with nothing left open: the method's own values, the device and the number of threads filled in."""
+    """The config with every default filled in: the method's published values, device, threads, absolute paths."""
     device = devices.resolve_device(config.device)
     return replace(
         build_method(config).fill(config),
         device=device,
         precision=devices.default_precision(device) if config.precision == "auto" else config.precision,
-        # A GPU gains from it in long runs; on a CPU, compiling takes longer than a short run.
+        # Pays off on a GPU in long runs; on a CPU, compiling takes longer than a short run.
         compile=device == "cuda" if config.compile is None else config.compile,
         image_size=config.image_size
         or (PHOTOGRAPH if pretrained.NAME in (config.encoder, config.network.name) else None),
-        # A table's sums are too small to share: a second thread gains nothing, and waits where others work.
+        # Operations on a table are too small to share: a second thread would only wait.
         threads=config.threads or (1 if config.small else cores.cores_per_process(config.devices)),
         out=str(config.folder),
         data=config.data if config.data in (CUSTOM, *NAMED) else _absolute(config.data),
@@ -56,17 +56,17 @@ def resolve(config: RunConfig) -> RunConfig:
 
 
 def _absolute(path: str) -> str:
-    """The whole of a path that is there, so that the run can be evaluated from any folder."""
+    """The absolute path if it exists, so that the run can be evaluated from any folder."""
     return str(Path(path).resolve()) if Path(path).exists() else path
 
 
 def build_method(config: RunConfig, samples: int = 1) -> Method:
-    """The method that a run names, with its settings; `samples` are the distinct training samples."""
+    """The method with the settings of a config; `samples` is the number of distinct training samples."""
     return find(config.method).configured(config, samples)
 
 
 def build_fabric(config: RunConfig) -> Fabric:
-    """What puts the network on its device and, with several processes, averages their gradients."""
+    """Fabric moves the network to its device and averages gradients over the ranks."""
     return Fabric(
         accelerator=config.device,
         devices=config.devices,
@@ -76,7 +76,7 @@ def build_fabric(config: RunConfig) -> Fabric:
 
 
 def build_network(config: RunConfig, task: Task, components: Components = NO_COMPONENTS) -> Network:
-    """A network whose initial weights are a function of the seed alone; the backbone's do not depend on the head."""
+    """A network whose initial weights depend only on the seed; the backbone's do not depend on the head."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(generator(config.seed, "weights").integers(2**63)))
         body, features = _backbone(config, task, components)
@@ -91,7 +91,7 @@ def build_network(config: RunConfig, task: Task, components: Components = NO_COM
 
 
 def _backbone(config: RunConfig, task: Task, components: Components) -> tuple[nn.Module, int]:
-    """The backbone, and how many features it makes."""
+    """The backbone and its number of features."""
     if config.network.name == CUSTOM:
         return components.given_backbone(task.shape)
     made = backbone(config.network, task.shape)
@@ -99,20 +99,21 @@ def _backbone(config: RunConfig, task: Task, components: Components) -> tuple[nn
 
 
 def build_optimizers(network: Network, config: RunConfig) -> list[torch.optim.Optimizer]:
-    """SGD, or LARS, that spares biases and BatchNorm (all that has one dimension); Adam for a Bayesian classifier.
+    """SGD or LARS, without weight decay for biases and norms (all 1-d parameters); Adam for a Bayesian classifier.
 
-    BAM-PAWS's Gaussian layer stays with the network's own optimizer, its ρ spared like the biases. Each group of
-    parameters keeps the rate that it starts with as `initial_lr`, for the schedule to change.
+    BAM-PAWS's Gaussian layer is trained like the backbone, without decay of its ρ. Each parameter group keeps its
+    learning rate as `initial_lr`, which the schedule scales.
     """
     settings = config.optimizer
     bayesian = list(network.head.parameters()) if isinstance(network.head, BayesianHead) else []
-    others = {
-        name: parameter for name, parameter in network.named_parameters() if not any(parameter is p for p in bayesian)
-    }
-    spared = {name for name, parameter in others.items() if parameter.ndim <= 1 or name.endswith("_rho")}
+    decayed: list[nn.Parameter] = []
+    plain: list[nn.Parameter] = []
+    for name, parameter in network.named_parameters():
+        if not any(parameter is other for other in bayesian):
+            (plain if parameter.ndim <= 1 or name.endswith("_rho") else decayed).append(parameter)
     groups: list[dict[str, Any]] = [
-        {"params": [others[name] for name in others if name not in spared], "weight_decay": settings.weight_decay},
-        {"params": [others[name] for name in others if name in spared], "weight_decay": 0.0},
+        {"params": decayed, "weight_decay": settings.weight_decay},
+        {"params": plain, "weight_decay": 0.0},
     ]
     optimizers: list[torch.optim.Optimizer]
     if settings.lars_trust > 0:
@@ -134,11 +135,8 @@ def build_loader(
     components: Components = NO_COMPONENTS,
     world: World = ALONE,
 ) -> StepLoader:
-    """The loader of a run's batches, or of this process's part of them."""
-
-    def view(role: str) -> View:
-        return build_view(role, config, data, components)
-
+    """The loader of this rank's batches."""
+    view = partial(build_view, config=config, data=data, components=components)
     return find(config.method).build_loader(config, data, labelled, torch.device(config.device), view, world)
 
 
@@ -153,7 +151,7 @@ def build_state(config: RunConfig, network: Network, method: Method) -> TrainSta
 
 
 def averaging_rule(config: RunConfig) -> Rule | None:
-    """How the weights are averaged: as a teacher, else for evaluation alone; PAWS evaluates the network itself."""
+    """How to average the weights, for a teacher or only for evaluation; None where the raw network is evaluated."""
     teacher = config.teacher
     if config.teaches == "swa":
         return SWA(steps_of(teacher.onset, config.steps))
@@ -165,10 +163,11 @@ def averaging_rule(config: RunConfig) -> Rule | None:
 
 
 def start_from(network: Network, path: str | Path) -> None:
-    """Give the network the evaluated backbone of another run."""
+    """Load the backbone of another run's evaluated weights."""
     stored = RunFolder(path).weights()
-    backbone = {name.removeprefix("backbone."): stored[name] for name in stored if name.startswith("backbone.")}
     try:
-        network.backbone.load_state_dict(backbone)
+        network.backbone.load_state_dict(
+            {name.removeprefix("backbone."): stored[name] for name in stored if name.startswith("backbone.")}
+        )
     except RuntimeError as error:
-        raise UserError(f"init {path}: that run's network is another one than network.* describes: {error}") from error
+        raise UserError(f"init {path}: its network differs from the one that network.* describes: {error}") from error

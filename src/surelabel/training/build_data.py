@@ -1,4 +1,4 @@
-"""Turns a config into its data: what is learnt from, and which labels are given away."""
+"""From a config to its data: the samples, and which of them are labelled."""
 
 from dataclasses import replace
 from hashlib import blake2b
@@ -24,18 +24,13 @@ from surelabel.utils.errors import UserError
 def load_data(
     config: RunConfig, components: Components = NO_COMPONENTS, progress: Progress | None = None
 ) -> tuple[DataSet, NDArray[np.int64]]:
-    """The data that a run names, or was given, and which of its training samples give their labels away."""
+    """The data set of a config, and the indices of its labelled training samples."""
     if config.data == CUSTOM:
         data = components.given_data()
     else:
+        files = config.label_files
         data = open_data(
-            config.data,
-            config.data_dir,
-            config.label_column,
-            config.table,
-            config.label_files,
-            progress,
-            config.image_size,
+            config.data, config.data_dir, config.label_column, config.table, files, progress, config.image_size
         )
     if len(data.classes) < 2:
         named = f"one class only, {data.classes[0]!r}" if data.classes else "no class at all"
@@ -55,21 +50,24 @@ def load_data(
 
 
 def build_split(config: RunConfig, data: DataSet) -> NDArray[np.int64]:
-    """Which training samples give their labels away, by the run's seed or by a list; all that a table names."""
+    """The indices of the labelled training samples: drawn by the seed, or those that a file lists."""
     if config.label_list is not None:
         files = data.train.files()
         if files is None:
-            raise UserError(f"--labels {config.label_list} lists files, and --data {config.data} has none")
+            raise UserError(
+                f"{config.label_list} lists files, but the samples of {config.data} have no file names: "
+                "give a number of labels or a percentage"
+            )
         return read_listed(Path(config.label_list), files, data.train.labels)
     request = "all" if config.label_files else parse_labels(config.labels)
     return draw_labelled(data.train.labels, len(data.classes), request, config.seed, data.class_counts, data.classes)
 
 
 def fingerprint(data: DataSet) -> str:
-    """A short hash of the training data: all labels, and a hundred samples spread over it."""
+    """A short hash of the training data: all labels and a hundred samples."""
     sample = np.linspace(0, len(data.train) - 1, 100, dtype=np.int64)
     held = blake2b(digest_size=8)
-    # Part by part, since the labels may be mapped from a file larger than the memory.
+    # In parts: the labels may be mapped from a file larger than the memory.
     for start in range(0, len(data.train), 2**16):
         held.update(data.train.labels[start : start + 2**16].tobytes())
     held.update(data.train.pictures(sample).tobytes())
@@ -77,6 +75,6 @@ def fingerprint(data: DataSet) -> str:
 
 
 def task_of(data: DataSet) -> Task:
-    """What a network has to know of this data."""
+    """What a network needs to know about the data."""
     dtype = data.train.samples(np.arange(1)).dtype
     return Task(data.train.shape, data.classes, str(dtype), data.offset, data.scale)

@@ -1,4 +1,4 @@
-"""The views of a run, by the names in its settings."""
+"""From the names in a config to its views."""
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ MOST_DONORS = 10_000  # rows that corrupted features are drawn from
 
 
 def build_view(role: str, config: RunConfig, data: DataSet, components: Components = NO_COMPONENTS) -> View:
-    """The view that a run has for this role."""
+    """The view for a role: labelled, weak or strong."""
     name: str = getattr(config.views, role)
     if name == CUSTOM:
         return components.view(role)
@@ -23,8 +23,8 @@ def build_view(role: str, config: RunConfig, data: DataSet, components: Componen
         return _of_table(name, role, config, data)
     if name != "none" and len(data.train.shape) != 3:
         raise UserError(
-            f"views.{role} {name} is a view of images, and these are {_kind(data)}: choose "
-            + (", ".join(("none", *TABLE_VIEWS)) if data.train.kind != "samples" else "none, or give your own")
+            f"views.{role} {name} is a view of images, but these are {_kind(data)}: choose "
+            + (", ".join(("none", *TABLE_VIEWS)) if data.train.kind != "samples" else "none, or pass a view")
         )
     return views.named(name)
 
@@ -34,17 +34,17 @@ def _of_table(name: str, role: str, config: RunConfig, data: DataSet) -> View:
     if source.features is not None:
         return _of_features(name, config, data)
     if source.encoding is None:
-        raise UserError(f"views.{role} {name} is a view of tables, and these are {_kind(data)}: choose another")
+        raise UserError(f"views.{role} {name} is a view of tables, but these are {_kind(data)}: choose another")
     device = augmentation_device(torch.device(config.device))
     if name == "noise":
         return Noise(config.table.noise, torch.from_numpy(source.encoding.standardised).float().to(device))
     groups = torch.from_numpy(source.encoding.groups).to(device)
-    everyone = np.arange(len(source))
-    return Corrupt(config.table.corruption, torch.from_numpy(source.samples(everyone)).to(device), groups)
+    donors = torch.from_numpy(source.samples(np.arange(len(source)))).to(device)
+    return Corrupt(config.table.corruption, donors, groups)
 
 
 def _of_features(name: str, config: RunConfig, data: DataSet) -> View:
-    """Features are columns too, each in units of its own deviation."""
+    """Features as columns, each in units of its std."""
     device = augmentation_device(torch.device(config.device))
     if name == "noise":
         return Noise(config.table.noise, torch.tensor(data.scale, device=device))

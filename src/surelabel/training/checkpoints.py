@@ -1,4 +1,4 @@
-"""Checkpoint files: tensors, numbers and text alone, with a checksum that finds damage before it is trained on."""
+"""Checkpoint files: tensors, numbers and text only, with a checksum."""
 
 from hashlib import blake2b
 from io import BytesIO
@@ -10,9 +10,9 @@ import torch
 from surelabel.utils.errors import UserError
 from surelabel.utils.files import atomic_write
 
-# Behind torch's own archive, where torch.load does not mind them.
+# Appended to torch's archive, where torch.load ignores it.
 MARK = b"\nsurelabel blake2b "
-DIGEST = 32  # bytes; as many characters again in hexadecimal
+DIGEST = 32  # bytes; twice as many characters in hexadecimal
 
 
 class Damaged(UserError):
@@ -20,8 +20,8 @@ class Damaged(UserError):
 
 
 def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """The state, whole or not at all."""
-    # In memory first: written straight to a full disk, torch's archive fails with an error of its own.
+    """Write the whole state or nothing."""
+    # In memory first: on a full disk, torch's archive writer fails with an error of another type.
     archive = BytesIO()
     torch.save(state, archive)
     content = archive.getbuffer()
@@ -31,18 +31,19 @@ def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """The state on the CPU; whatever is wrong with the file is a `Damaged`. Nothing in it can run code."""
+    """The state, on the CPU; `Damaged` if the file is unusable. Nothing in it can run code."""
     try:
         content = memoryview(path.read_bytes())
     except OSError as error:
         raise Damaged(f"{path} cannot be read ({error.strerror or error})") from error
-    archive, tail = content[: -len(MARK) - 2 * DIGEST], content[-len(MARK) - 2 * DIGEST :]
-    if bytes(tail) != MARK + _digest(archive):
+    end = -len(MARK) - 2 * DIGEST
+    archive = content[:end]
+    if bytes(content[end:]) != MARK + _digest(archive):
         raise Damaged(f"{path} is damaged: its checksum is wrong")
     try:
         stored: dict[str, Any] = torch.load(BytesIO(archive), map_location="cpu", weights_only=True)
-    except Exception as error:  # an archive that is no state makes torch raise nearly anything
-        raise Damaged(f"{path} is no checkpoint ({error})") from error
+    except Exception as error:  # torch raises nearly anything
+        raise Damaged(f"{path} is not a checkpoint ({error})") from error
     return stored
 
 

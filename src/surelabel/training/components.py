@@ -1,4 +1,4 @@
-"""Parts of a run that are given in Python, not by name: data, a backbone, views."""
+"""User components: data, a backbone or views passed in Python instead of named in the config."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,10 +17,10 @@ ROLES = ("labelled", "weak", "strong")
 
 @dataclass(frozen=True)
 class Components:
-    """What is given stands in a run's settings as "custom", and has to be given again to resume or evaluate the run.
+    """User components, "custom" in the config; pass them again to resume or evaluate the run.
 
-    `backbone` makes a module (samples [N, *shape] -> features [N, D]) from the samples' shape; `views` are for the
-    roles "labelled", "weak" and "strong", of which those left out keep the view that the settings name.
+    `backbone` makes a module (samples [N, *shape] -> features [N, D]) from the shape of a sample. `views` maps the
+    roles "labelled", "weak" and "strong" to views; the other roles keep the view that the config names.
     """
 
     data: DataSet | None = None
@@ -33,7 +33,7 @@ class Components:
                 raise UserError(f"there is no view named {role!r}: give views for {', '.join(ROLES)}")
 
     def named_in_config(self, config: RunConfig) -> RunConfig:
-        """The run, in whose settings "custom" stands for each part that is given."""
+        """The config with "custom" for each component."""
         if self.data is not None:
             config = replace(config, data=CUSTOM)
         if self.backbone is not None:
@@ -52,7 +52,7 @@ class Components:
         return self.views[role]
 
     def given_backbone(self, shape: tuple[int, ...]) -> tuple[nn.Module, int]:
-        """The backbone for samples of this shape, and how many features it makes of one."""
+        """The backbone for samples of this shape, and its number of features."""
         if self.backbone is None:
             raise _missing("the network", "backbone")
         made = self.backbone(shape)
@@ -60,8 +60,8 @@ class Components:
             features = made.eval()(torch.zeros(2, *shape))
         if features.ndim != 2 or len(features) != 2:
             raise UserError(
-                f"the backbone makes {tuple(features.shape)} of 2 samples: it must make features [2, D], "
-                "one row a sample"
+                f"the backbone turns 2 samples into {tuple(features.shape)}: it must return features [2, D], "
+                "one row per sample"
             )
         return made.train(), features.shape[1]
 
@@ -71,6 +71,6 @@ NO_COMPONENTS = Components()
 
 def _missing(what: str, key: str) -> UserError:
     return UserError(
-        f"{what} of this run was given in Python, and must be given again: pass components=Components({key}=...), as "
-        "when it was begun (docs/own-modules.md)"
+        f"{what} of this run was passed in Python: pass the same components=Components({key}=...) again "
+        "(docs/own-modules.md)"
     )

@@ -1,4 +1,4 @@
-"""What a person sees while a run trains, and at its end."""
+"""Console output while a run trains and at its end."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from surelabel.config.run import RunConfig
 from surelabel.training.summary import WINDOW, Summary
 from surelabel.utils.words import some
 
-# Names of files and classes are not markup, and a log wraps its own lines.
+# Names of files and classes are not markup, and long lines are left to the terminal.
 PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
 Watch = Callable[[dict[str, Any]], None]
+WORST = 20  # classes shown if there are more
 GROUPS = {
     "many": "Classes with more than 100 training samples",
     "medium": "Classes with 10 to 100",
@@ -27,7 +28,7 @@ GROUPS = {
 
 
 class Display:
-    """A progress bar with the time left on a terminal; elsewhere a line an evaluation, so that a log stays short."""
+    """A progress bar on a terminal; elsewhere one line per evaluation, to keep logs short."""
 
     def __init__(self, steps: int, done: int, console: Console | None = None, watch: Watch | None = None) -> None:
         self.watch = watch
@@ -37,12 +38,8 @@ class Display:
         self.start = time.monotonic()
         self.progress: Progress | None = None
         if self.console.is_terminal:
-            # Narrow enough that the time left can be read in 80 columns.
-            self.progress = Progress(
-                BarColumn(bar_width=16), MofNCompleteColumn(), TimeRemainingColumn(compact=True), TextColumn("left"),
-                TextColumn("{task.fields[figures]}"), console=self.console,
-            )  # fmt: skip
-            self.task = self.progress.add_task("training", total=steps, completed=done, figures="")
+            self.progress = Progress(*_bar(), TextColumn("{task.fields[metrics]}"), console=self.console)
+            self.task = self.progress.add_task("training", total=steps, completed=done, metrics="")
 
     def __enter__(self) -> "Display":
         if self.progress:
@@ -58,10 +55,10 @@ class Display:
             self.progress.update(self.task, completed=step)
 
     def evaluation(self, row: dict[str, Any]) -> None:
-        """Show the figures of an evaluation."""
+        """Show the metrics of an evaluation."""
         shown = format_metrics(row)
         if self.progress:
-            self.progress.update(self.task, figures=shown)
+            self.progress.update(self.task, metrics=shown)
         else:
             spent = time.monotonic() - self.start
             left = spent / (row["step"] - self.done) * (self.steps - row["step"])
@@ -72,38 +69,35 @@ class Display:
 
 @contextmanager
 def reading(console: Console) -> Iterator[Callable[[int, int], None]]:
-    """Within this block, a bar for files that are being read; gone afterwards, and on a terminal only."""
-    with Progress(
-        TextColumn("reading"), BarColumn(bar_width=16), MofNCompleteColumn(), TimeRemainingColumn(compact=True),
-        TextColumn("left"), console=console, transient=True, disable=not console.is_terminal,
-    ) as progress:  # fmt: skip
+    """On a terminal, a transient progress bar for files that are being read."""
+    shown = console.is_terminal
+    with Progress(TextColumn("reading"), *_bar(), console=console, transient=True, disable=not shown) as progress:
         task = progress.add_task("reading", total=None, visible=False)
         yield lambda done, files: progress.update(task, completed=done, total=files, visible=True)
 
 
+def _bar() -> list[ProgressColumn]:
+    # Narrow, so that the time left fits into 80 columns.
+    return [BarColumn(bar_width=16), MofNCompleteColumn(), TimeRemainingColumn(compact=True), TextColumn("left")]
+
+
 def format_metrics(row: dict[str, Any]) -> str:
-    """'accuracy 71.2 %  ECE 0.043  accepted 81 %', with what there is."""
-    shown = []
+    """'accuracy 71.2%  ECE 0.043  accepted 81%', as far as the row has them; the loss if there is no test set."""
     if "accuracy" in row:
-        shown += [f"accuracy {row['accuracy']:.1%}", f"ECE {row['ece']:.3f}"]
+        shown = f"accuracy {row['accuracy']:.1%}  ECE {row['ece']:.3f}"
     else:
-        shown += [f"loss {row.get('labelled_loss', row.get('unlabelled_loss')):.3f}"]
-    if row.get("acceptance") is not None:
-        shown += [f"accepted {row['acceptance']:.0%}"]
-    return "  ".join(shown)
+        shown = f"loss {row.get('labelled_loss', row.get('unlabelled_loss')):.3f}"
+    return shown if row.get("acceptance") is None else f"{shown}  accepted {row['acceptance']:.0%}"
 
 
 def describe_found(kind: str, samples: int, labels: NDArray[np.int64], classes: Sequence[str]) -> str:
-    """'5,000 pictures, …: 60 labelled (bag 6, boot 6, …), 4,940 unlabelled', and what is scarce."""
+    """'5,000 pictures, …: 60 labelled (bag 6, boot 6, …), 4,940 unlabelled', and which classes have one label."""
     counts = np.bincount(labels, minlength=len(classes))
     shown = some([f"{name} {count}" for name, count in zip(classes, counts, strict=True)])
     words = f"{samples:,} {kind}: {len(labels):,} labelled ({shown}), {samples - len(labels):,} unlabelled"
     scarce = [name for name, count in zip(classes, counts, strict=True) if count < 2]
     if scarce:
-        words += (
-            f"\nOnly one label: {some(scarce)}. "
-            "A class is learnt from what its labels show; a few more of each would help most"
-        )
+        words += f"\nOnly one label: {some(scarce)}. A few more labels of these classes would help most"
     return words
 
 
@@ -119,7 +113,7 @@ def describe_skipped(skipped: Sequence[tuple[str, str]]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person says them: 45 s, 12 min, 3 h 20 min."""
+    """'45 s', '12 min' or '3 h 20 min'."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -129,16 +123,10 @@ def duration(seconds: float) -> str:
 def show_result(
     console: Console, result: dict[str, Any], summary: Summary | None = None, of: str = "test samples"
 ) -> None:
-    """The figures of a run as small tables: overall, by class, and how the evaluations along the way summarise.
-
-    `of` says which samples they are of.
-    """
-    # No title of the table, which would break the name of a file at the table's width.
+    """Show the metrics on the samples named by `of`: overall, by class, and the summary of the evaluations."""
+    # Not the table's title, which would wrap the name of a file at the table's width.
     console.print(f"On {result['samples']} {of}", style="italic", **PLAIN)
-    table = Table()
-    table.add_column("")
-    table.add_column("averaged weights", justify="right")
-    table.add_column("raw weights", justify="right")
+    table = _table("", "averaged weights", "raw weights")
     names = {"accuracy": "accuracy", "ece": "ECE, calibration error", "nll": "NLL", "brier": "Brier score"}
     for key, name in names.items():
         form = "{:.1%}" if key == "accuracy" else "{:.3f}"
@@ -158,7 +146,7 @@ def show_result(
 
 
 def show_bound(console: Console, bound: dict[str, float]) -> None:
-    """The two right-hand sides of the paper's bound, their parts, and the test NLL that they are about."""
+    """Show both right-hand sides of the paper's bound, their terms, and the test NLL that they bound."""
     names = {
         "theorem": "Theorem 1, right-hand side",
         "printed": "Corollary 1 as printed",
@@ -176,14 +164,11 @@ def show_bound(console: Console, bound: dict[str, float]) -> None:
 
 
 def show_calibration(console: Console, report: dict[str, Any]) -> None:
-    """What held-out labels changed, measured on samples that nothing was fitted to; right sets also by class."""
-    columns = {"held-out, cross-fitted": report["held_out"]}
+    """Show metrics before and after calibration, on samples that it was not fitted to, and coverage by class."""
+    subsets = {"held-out, cross-fitted": report["held_out"]}
     if report["rest"] is not None:
-        columns["rest of the test set"] = report["rest"]
-    table = Table(title=f"Calibration: temperature {report['temperature']:.3f}", title_justify="left")
-    table.add_column("")
-    for heading in columns:
-        table.add_column(heading, justify="right")
+        subsets["rest of the test set"] = report["rest"]
+    table = _table("", *subsets, title=f"Calibration: temperature {report['temperature']:.3f}")
     rows = {
         "samples": "{samples}",
         "ECE, calibration error": "{ece_before:.3f} → {ece_after:.3f}",
@@ -192,36 +177,37 @@ def show_calibration(console: Console, report: dict[str, Any]) -> None:
         "classes in a set": "{set_size:.2f}",
     }
     for name, form in rows.items():
-        table.add_row(name, *(form.format(**found) for found in columns.values()))
+        table.add_row(name, *(form.format(**found) for found in subsets.values()))
     console.print(table)
-    show_coverage(console, list(columns.values())[-1]["classes"])
+    columns = {"class": ("name", ""), "samples": ("count", ""), "right sets": ("coverage", ".1%")}
+    columns |= {"classes in a set": ("set_size", ".2f")}
+    classes = list(subsets.values())[-1]["classes"]
+    _show_by_class(console, classes, "coverage", columns, f"The {WORST} classes that sets miss most often")
 
 
-def show_coverage(console: Console, classes: Sequence[dict[str, Any]]) -> None:
-    """Coverage by class: what holds on average may not hold for each."""
-    title = "By class" if len(classes) <= 20 else "The 20 classes that sets miss most often"
+def show_classes(console: Console, classes: Sequence[dict[str, Any]]) -> None:
+    """Show accuracy and confidence by class: the average hides classes that are learnt badly."""
+    columns = {"class": ("class", ""), "test samples": ("count", "")}
+    columns |= {name: (name, ".1%") for name in ("accuracy", "confidence")}
+    _show_by_class(console, classes, "accuracy", columns, f"The {WORST} worst classes")
+
+
+def _show_by_class(
+    console: Console, rows: Sequence[dict[str, Any]], score: str, columns: dict[str, tuple[str, str]], worst: str
+) -> None:
+    """One row per class; of many classes, those with the lowest score. `columns`: heading -> (key, format)."""
+    many = len(rows) > WORST
+    if many:
+        rows = sorted(rows, key=lambda row: 2 if row[score] is None else row[score])[:WORST]
+    table = _table(*columns, title=worst if many else "By class")
+    for row in rows:
+        cells = ["–" if row[key] is None else format(row[key], form) for key, form in columns.values()]
+        table.add_row(*map(escape, cells))
+    console.print(table)
+
+
+def _table(*headings: str, title: str | None = None) -> Table:
     table = Table(title=title, title_justify="left")
-    for heading in ("class", "samples", "right sets", "classes in a set"):
-        table.add_column(heading, justify="left" if heading == "class" else "right")
-    if len(classes) > 20:
-        classes = sorted(classes, key=lambda row: row["coverage"] if row["coverage"] is not None else 2)[:20]
-    for row in classes:
-        shown = ("–", "–") if row["coverage"] is None else (f"{row['coverage']:.1%}", f"{row['set_size']:.2f}")
-        table.add_row(escape(row["name"]), str(row["count"]), *shown)
-    console.print(table)
-
-
-def show_classes(console: Console, classes: list[dict[str, Any]]) -> None:
-    """Accuracy and confidence by class: few labels may serve some classes badly, and an average hides it."""
-    if len(classes) > 20:
-        classes = sorted(classes, key=lambda row: row["accuracy"] if row["accuracy"] is not None else 2)[:20]
-        title = "The 20 worst classes"
-    else:
-        title = "By class"
-    table = Table(title=title, title_justify="left")
-    for heading in ("class", "test samples", "accuracy", "confidence"):
-        table.add_column(heading, justify="left" if heading == "class" else "right")
-    for row in classes:
-        shares = ["–" if row[key] is None else f"{row[key]:.1%}" for key in ("accuracy", "confidence")]
-        table.add_row(escape(row["class"]), str(row["count"]), *shares)
-    console.print(table)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if number else "left")
+    return table

@@ -1,4 +1,4 @@
-"""Predictions for a source of images, and the figures that follow from them."""
+"""Predictions for a source of samples, and their metrics."""
 
 from typing import Any
 
@@ -22,9 +22,9 @@ class NotFinite(UserError):
 
 @torch.no_grad()
 def predict(network: Network, source: Source, index: NDArray[np.int64], batch: int) -> Prediction:
-    """Class probabilities of these images, on the CPU. Leaves the network in the mode that it was in.
+    """Class probabilities of these samples, on the CPU. Restores the network's mode.
 
-    A Bayesian head always samples by the same numbers here, so that evaluating twice gives the same figures.
+    A Bayesian head samples with a fixed seed, so that evaluating twice gives the same metrics.
     """
     device = network.scale.device
     training = network.training
@@ -35,17 +35,17 @@ def predict(network: Network, source: Source, index: NDArray[np.int64], batch: i
     stds = [part.std.cpu() for part in parts if part.std is not None]
     prediction = Prediction(torch.cat([part.probs.cpu() for part in parts]), torch.cat(stds) if stds else None)
     if not torch.isfinite(prediction.probs).all():
-        raise NotFinite("the network's predictions are not finite numbers: its training diverged")
+        raise NotFinite("the network's predictions are not finite: the training diverged")
     return prediction
 
 
 def labelled_indices(source: Source) -> NDArray[np.int64]:
-    """The samples whose class is known."""
+    """The indices of the labelled samples."""
     return np.flatnonzero(source.labels != UNLABELLED)
 
 
 def evaluation_subset(source: Source, samples: int | None) -> NDArray[np.int64]:
-    """The test samples to use at every evaluation: all of them, or a draw that is the same in every run."""
+    """The test samples for every evaluation: all labelled ones, or a draw that is the same in every run."""
     index = labelled_indices(source)
     return index if samples is None or samples >= len(index) else index[_draw(len(index), samples)]
 
@@ -56,25 +56,23 @@ def fixed_sample(source: Source, samples: int) -> NDArray[np.int64]:
 
 
 def _draw(size: int, samples: int) -> NDArray[np.int64]:
-    """So many of `size`, sorted: the start of an order of all of them."""
     return np.sort(sample_order(0, "test part", 0, samples, size))
 
 
 def metrics_on(network: Network, source: Source, index: NDArray[np.int64], batch: int) -> dict[str, float]:
-    """Accuracy, calibration and the other figures of a network on these samples."""
+    """The metrics of a network on these samples."""
     return metrics.evaluation(predict(network, source, index, batch).probs, torch.from_numpy(source.labels[index]))
 
 
 def predict_test(network: Network, test: Source, config: RunConfig) -> Prediction:
-    """The prediction of all labelled test samples, in order."""
+    """The prediction for all labelled test samples, in order."""
     return predict(network, test, labelled_indices(test), config.evaluation.batch)
 
 
 def final_metrics(
     prediction: Prediction, raw: Network, test: Source, config: RunConfig, pool: Source
 ) -> dict[str, Any]:
-    """The metrics on the whole test set, of which this is the prediction: of the evaluated weights, of the raw ones,
-    by class, and by group of classes."""
+    """The metrics of this prediction for the whole test set, overall, by class and by group, and of the raw network."""
     index = labelled_indices(test)
     labels = torch.from_numpy(test.labels[index])
     probs = prediction.probs

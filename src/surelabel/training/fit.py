@@ -1,4 +1,4 @@
-"""One run from beginning to end: data, split, network, training, metrics."""
+"""One run from start to end: data, split, network, training, metrics."""
 
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -37,13 +37,13 @@ from surelabel.training.summary import summary
 from surelabel.utils.distributed import World, explain_lost_process
 from surelabel.utils.errors import UserError
 
-# What may be another when a run goes on. That data which have moved are the same is checked when they are read.
+# Settings that may change on resume. Moved data are checked when they are read.
 MAY_CHANGE = {*MACHINE, "out", "data_dir"}
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What training leaves in memory. `network` is the evaluated one; `folder` is None where nothing was written."""
+    """A trained run in memory. `network` is the evaluated one; `folder` is None if nothing was written."""
 
     config: RunConfig
     components: Components
@@ -54,7 +54,7 @@ class Trained:
     network: Network
     raw_network: Network
     history: list[dict[str, Any]]
-    metrics: dict[str, Any] | None = None  # on the whole test set, where there is one
+    metrics: dict[str, Any] | None = None  # on the whole test set, if there is one
     test_prediction: Prediction | None = None
 
 
@@ -68,23 +68,23 @@ def fit(
     watch: Watch | None = None,
     save: bool = True,
 ) -> Trained:
-    """Train, evaluate on the whole test set and, with `save`, leave all of it in the run's folder.
+    """Train, evaluate on the whole test set and, with `save`, write everything to the run's folder.
 
-    `labels_of` is another run's folder, whose labelled samples are used; the data must be the same. `components` gives
-    data, a backbone or views that have no name. `minutes` sets the run's steps by how long some take here. `watch` is
-    called with each evaluation; what it raises ends the run.
+    `labels_of` is the folder of another run on the same data, whose labelled samples are used. `components` are user
+    data, a backbone or views. `minutes` sets the number of steps from the time that a few take here. `watch` is called
+    with each evaluation; an exception in it ends the run.
     """
     console = console or Console()
     folder = RunFolder(config.folder) if save else None
     if resume:
         if folder is None:
-            raise UserError("resume goes on with a run in its folder: leave out save=False")
-        config = _begun(config, folder, console, components)
+            raise UserError("resume continues a run in its folder: leave out save=False")
+        config = _stored_config(config, folder, console, components)
         labels_from: RunFolder | None = folder
     else:
         if folder is not None:
             folder.check_absent()
-            if getattr(rank_zero_only, "rank", 0) == 0:  # of several processes, only the first writes
+            if getattr(rank_zero_only, "rank", 0) == 0:  # only rank 0 writes
                 folder.check_writable()
         config = build.resolve(components.named_in_config(config))
         labels_from = None if labels_of is None else RunFolder(labels_of)
@@ -104,7 +104,7 @@ def _fit(
         labelled = labels_of.labelled()
     seconds = None
     if config.processes == 1:
-        show_found(data, labelled, console)
+        _show_found(data, labelled, console)
     if minutes is not None or (data.train.description and not resume and config.processes == 1 and not console.quiet):
         seconds = seconds_per_step(config, data, labelled, components)
         config = config if minutes is None else _as_long_as(minutes, config, seconds, console)
@@ -113,20 +113,20 @@ def _fit(
     if config.init is not None and not (resume and folder is not None and folder.has_checkpoint):
         build.start_from(network, config.init)
     stored, note = folder.stored_state() if resume and folder is not None else ({}, None)
-    if seconds is None:  # else, steps were made already
+    if seconds is None:  # timing the steps has tried the views already
         _try_views(config, data, labelled, components, stored.get("step", 0))
     fabric = build.build_fabric(config)
-    fabric.launch()  # starts the other processes, which come here by themselves; from now on each has its own device
+    fabric.launch()  # starts the other ranks, which run up to here too; from now on each has its device
     console.quiet = console.quiet or fabric.global_rank > 0
     loader = build.build_loader(config, data, labelled, components, World(fabric.global_rank, fabric.world_size))
     state = build.build_state(config, network, method)
     if stored:
         state.load_state_dict(stored, loader.world)
-    del stored  # which is as large as the state
+    del stored  # as large as the state
     if resume:
         console.print(note or f"Resuming at step {state.step}", **PLAIN)
     if config.processes > 1:
-        show_found(data, labelled, console)
+        _show_found(data, labelled, console)
     name = config.data if components.data is None else data.name
     _show_run(config, data, labelled, network, seconds, console, name)
     trained = Trained(
@@ -140,34 +140,34 @@ def _fit(
         folder.create(config, task, build_data.fingerprint(data), labelled, data.train.encoding)
     with explain_lost_process(config.folder), folder.locked() if folder is not None else nullcontext():
         if folder is not None:
-            folder.write_history(state.history)  # which a killed run may have left ahead of its checkpoint
+            folder.write_history(state.history)  # a killed run may have left it ahead of its checkpoint
         with Display(config.steps, state.step, console, watch) as display:
             train_and_save(config, method, loader, state, data.test, folder, display, fabric)
         return _tested(trained, console)
 
 
 def _tested(trained: Trained, console: Console) -> Trained:
-    """What was trained, with its metrics on the whole test set; they are shown, and written where there is a folder."""
+    """Compute, show and write the metrics on the whole test set."""
     test = trained.data.test
     if test is None:
-        console.print("There is no test set, so no metrics: all labelled samples were used for training")
+        console.print("No test set, so no metrics: all labelled samples were used for training")
         return trained
     prediction = evaluate.predict_test(trained.network, test, trained.config)
     found = evaluate.final_metrics(prediction, trained.raw_network, test, trained.config, trained.data.train)
-    course = summary(trained.history)
-    found |= {"summary": asdict(course)}
+    evaluations = summary(trained.history)
+    found["summary"] = asdict(evaluations)
     if trained.folder is not None:
         trained.folder.write_result(found)
-    show_result(console, found, course)
+    show_result(console, found, evaluations)
     return replace(trained, metrics=found, test_prediction=prediction)
 
 
 def _as_long_as(minutes: float, config: RunConfig, seconds: float, console: Console) -> RunConfig:
-    """The run with as many steps as these minutes allow, at so many seconds a step."""
-    config = replace(config, steps=steps_in(minutes, seconds))
-    if config.steps * seconds > 60 * minutes:
-        console.print(f"{minutes:g} minutes are too few to learn here: {config.steps} steps are the fewest", **PLAIN)
-    return config
+    """The config with as many steps as fit into these minutes, at this many seconds per step."""
+    steps = steps_in(minutes, seconds)
+    if steps * seconds > 60 * minutes:
+        console.print(f"{minutes:g} minutes are too short here: training for the minimum of {steps} steps", **PLAIN)
+    return replace(config, steps=steps)
 
 
 def _show_run(
@@ -179,7 +179,7 @@ def _show_run(
     console: Console,
     name: str,
 ) -> None:
-    """Say what is to be trained, and, where the seconds of a step are known, how long it will take."""
+    """Show what will be trained and, if the time of a step is known, how long it will take."""
     parameters = sum(parameter.numel() for parameter in network.parameters())
     console.print(
         f"{config.method} on {name}: {len(labelled)} labels, {len(data.train)} "
@@ -189,42 +189,38 @@ def _show_run(
         **PLAIN,
     )
     if config.holdout is not None and data.test is not None:
-        console.print(f"Evaluated on {len(data.test)} labelled samples held back, not on any other test set", **PLAIN)
+        console.print(f"Evaluated on {len(data.test)} held-out labelled samples instead of a test set", **PLAIN)
 
 
 def _try_views(
     config: RunConfig, data: DataSet, labelled: NDArray[np.int64], components: Components, step: int
 ) -> None:
-    """What the views cannot be applied to should fail before there is a folder, or another process to fail too."""
+    """Make one batch, so that unsuitable views fail before the folder and the other ranks exist."""
     alone = config if config.processes == 1 else replace(config, device="cpu")
     build.build_loader(alone, data, labelled, components, World(0, config.processes))(step)
 
 
-def _begun(asked: RunConfig, folder: RunFolder, console: Console, components: Components) -> RunConfig:
-    """The run in a folder, to go on with. It must be the one that is asked for; of another machine it is said."""
+def _stored_config(asked: RunConfig, folder: RunFolder, console: Console, components: Components) -> RunConfig:
+    """The config of the run to resume, which must be the one asked for; says what differs about the machine."""
     config = folder.config
     _check_same_settings(asked, config, folder.path, components)
     here = environment()
-    for name, before in folder.environment().items():
-        if before not in (None, here[name]):  # older runs do not tell their processor
-            console.print(
-                f"The run was begun with {name} {before}, and goes on with {here[name]}: not bit for bit", **PLAIN
-            )
-    if asked.threads not in (None, config.threads):
-        console.print(
-            f"The run was begun with --threads {config.threads}, and goes on with {asked.threads}: sums may round "
-            "differently, so it will not end bit for bit as it would have"
-        )
+    changes = [(name, before, here[name]) for name, before in folder.environment().items() if before is not None]
+    if asked.threads is not None:
+        changes.append(("threads", config.threads, asked.threads))
         config = replace(config, threads=asked.threads)
+    for name, before, now in changes:
+        if before != now:
+            console.print(f"Started with {name} {before}, resuming with {now}: results may differ slightly", **PLAIN)
     if asked.processes != config.processes:
-        console.print(f"The run was begun with {config.processes} processes, and goes on with {asked.processes}")
+        console.print(f"Started with {config.processes} processes, resuming with {asked.processes}", **PLAIN)
     return replace(config, devices=asked.devices, nodes=asked.nodes, data_dir=asked.data_dir or config.data_dir)
 
 
 def _check_same_settings(asked: RunConfig, stored: RunConfig, folder: Path, components: Components) -> None:
-    """A run goes on with the settings that it began with, and on the same kind of device.
+    """Raise unless the asked settings are the stored ones, on the same type of device.
 
-    What is left open to the machine is as the run has it; paths are compared as they lead today.
+    Settings left to the machine are taken from the run; paths are compared after resolving links.
     """
     asked = replace(
         asked,
@@ -234,17 +230,17 @@ def _check_same_settings(asked: RunConfig, stored: RunConfig, folder: Path, comp
     )
     here, before = (flatten(asdict(build.resolve(config))) for config in (components.named_in_config(asked), stored))
     for key, value in here.items():
-        # A part that was given in Python, and now is not, is told of by whoever looks for it: how to give it.
+        # A missing user component raises where it is needed, with instructions.
         if key not in MAY_CHANGE and value != before[key] != CUSTOM:
             why = f" ({MORE_STEPS})" if key == "steps" else ""
             raise UserError(
-                f"{folder} was begun with {key} {before[key]}, and is now asked for with {value}{why}. "
-                f"Go on as it was with --resume {folder}, or choose another --out"
+                f"{folder} was started with {key} {before[key]}, but {value} is asked for now{why}. "
+                "Resume it with its settings, or choose another folder"
             )
 
 
-def show_found(data: DataSet, labelled: NDArray[np.int64], console: Console) -> None:
-    """Say what was found, what was left out of it, and why: nothing is passed over in silence."""
+def _show_found(data: DataSet, labelled: NDArray[np.int64], console: Console) -> None:
+    """Show which samples were found, and which were skipped and why."""
     for note in data.train.notes:
         console.print(note, **PLAIN)
     if data.train.description:

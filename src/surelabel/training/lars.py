@@ -1,4 +1,4 @@
-"""LARS: layer-wise adaptive rate scaling over SGD with momentum, as PAWS uses it (arXiv:1708.03888)."""
+"""LARS: layer-wise adaptive rate scaling with SGD with momentum, as PAWS uses it (arXiv:1708.03888)."""
 
 from collections.abc import Callable
 
@@ -9,15 +9,13 @@ from torch.optim.sgd import sgd
 
 from surelabel.utils.errors import UserError
 
-# Keeps a vanishing gradient from giving an endless ratio; far below any gradient's norm that matters.
-EPS = 1e-8
+EPS = 1e-8  # keeps the ratio finite; far below any gradient norm that matters
 
 
 class LARS(torch.optim.SGD):
-    """SGD whose step on each parameter of a group with `trust` > 0 is in proportion to that parameter's norm.
+    """SGD with steps proportional to each parameter's norm, in groups with `trust` > 0.
 
-    A group with `trust` 0 is plain SGD: for biases, norms and deviations, with a `weight_decay` of 0 of its own.
-    As with SGD, a step leaves the gradients as they are.
+    A group with `trust` 0 gets plain SGD: for biases, norms and ρ, with `weight_decay` 0.
     """
 
     def __init__(
@@ -34,12 +32,12 @@ class LARS(torch.optim.SGD):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """One update of every parameter that has a gradient; returns the closure's loss where one is given."""
+        """Update every parameter that has a gradient; returns the closure's loss, if one is given."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        # Not SGD's own step: it would decay after the scaling, and run the hooks of a step twice.
+        # Not SGD's step: it would apply the decay after the scaling, and run step hooks twice.
         for group in self.param_groups:
             params = [p for p in group["params"] if p.grad is not None]
             grads, decay = [p.grad for p in params], group["weight_decay"]
@@ -54,9 +52,9 @@ class LARS(torch.optim.SGD):
 
 
 def scaled(params: list[Tensor], grads: list[Tensor], decay: float, trust: float) -> list[Tensor]:
-    """(g + λw) · trust · |w| / (|g| + λ|w| + ε) for each parameter w and its gradient g, λ being the decay.
+    """(g + λw) · trust · |w| / (|g| + λ|w| + ε) for each parameter w with gradient g and decay λ.
 
-    Where |w| or |g| is 0 the ratio says nothing, and g + λw is left unscaled: else a weight of 0 would stay there.
+    If |w| or |g| is 0, g + λw is not scaled: otherwise a weight of 0 would stay 0.
     """
     w, g = (torch.stack(torch._foreach_norm(tensors)) for tensors in (params, grads))
     ratio = torch.where((w > 0) & (g > 0), trust * w / (g + decay * w + EPS), 1.0)

@@ -20,7 +20,7 @@ from surelabel.utils.devices import autocast
 from surelabel.utils.distributed import World
 from surelabel.utils.literals import Precision
 
-Row = dict[str, Any]  # a line of metrics.jsonl
+Row = dict[str, Any]  # one line of metrics.jsonl
 AfterStep = Callable[[Batch | Crops, Losses], bool]
 
 
@@ -33,10 +33,10 @@ def train(
     fabric: Fabric,
     after_step: AfterStep = lambda batch, losses: False,
 ) -> Iterator[Row]:
-    """Train from `state.step` to the last step, and yield each evaluation when the state is fit to be saved.
+    """Train from `state.step` to the last step, and yield each evaluation, when the state can be saved.
 
-    `after_step` sees each step's batch and losses; where it says True, training stops after that step. Of several
-    processes the first evaluates, and the others yield nothing but empty rows.
+    `after_step` gets each step's batch and losses; if it returns True, training stops. Only rank 0 evaluates; the
+    other ranks yield empty rows.
     """
     network: nn.Module = torch.compile(state.network) if config.compile else state.network  # type: ignore[assignment]
     model, *_ = fabric.setup(network, *state.optimizers)
@@ -69,7 +69,7 @@ def training_step(
     for optimizer in state.optimizers:
         optimizer.step()
         optimizer.zero_grad()
-    if batch.world.size > 1:  # between two steps all have one state, which a checkpoint can hold
+    if batch.world.size > 1:  # so that all ranks have the state of the checkpoint
         batch.world.average_(running_statistics(state.network))
     if state.average is not None:
         state.average.update_parameters(state.network)
@@ -79,45 +79,45 @@ def training_step(
 
 
 def evaluation_due(config: RunConfig, step: int) -> bool:
-    """Whether an evaluation follows this many steps."""
+    """Whether to evaluate after this many steps."""
     return step % steps_of(config.evaluation.every, config.steps) == 0 or step == config.steps
 
 
 def set_learning_rates(state: TrainState, factor: float) -> None:
-    """Give each group of parameters this share of its own learning rate."""
+    """Scale the initial learning rate of each parameter group."""
     for optimizer in state.optimizers:
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"] * factor
 
 
 def lr_factor(settings: Optimizer, step: int, steps: int) -> float:
-    """The share of its own learning rate that each group of parameters has at this step."""
+    """The factor of the initial learning rates at this step."""
     if settings.schedule == "cosine-7-16":
         return cosine_7_16(1, step, steps)
     return warmup_cosine(settings.start, 1, settings.end, step, steps_of(settings.warmup, steps), steps)
 
 
 def prepare_to_save(config: RunConfig, method: Method, state: TrainState, loader: StepLoader) -> None:
-    """Bring up to date what the networks remember of the labelled samples."""
+    """Update what the networks store about the labelled samples (PAWS's support)."""
     for network in state.networks:
         method.before_evaluation(network, loader.source, loader.labelled, config.evaluation.batch)
 
 
 def reduce_sums(state: TrainState, world: World) -> None:
-    """Give the first process the running sums of all; the others begin anew."""
+    """Sum the running sums on rank 0 and clear them on the other ranks."""
     whole = {name: world.sum(value) for name, value in sorted(state.running_sums.items())}
     state.running_sums = whole if world.rank == 0 else {}
 
 
 def gather_sums(state: TrainState, world: World) -> None:
-    """Give each process the running sums of all, side by side, to resume from."""
+    """Collect the running sums of all ranks, one entry per rank, for the checkpoint."""
     state.running_sums = {name: world.gather(value[None]) for name, value in sorted(state.running_sums.items())}
 
 
 def accumulate(state: TrainState, batch: Batch | Crops, losses: Losses) -> None:
-    """Add a step's losses and selection to the running sums, which the processes' parts add up to.
+    """Add a step's losses and selection to this rank's running sums.
 
-    A loss is a mean over samples, so that of the whole batch is the mean over processes.
+    A loss is a mean over samples, so the loss of the global batch is the mean over the ranks.
     """
     size = batch.world.size
     state.accumulate(steps=torch.ones_like(losses.total) / size)
@@ -128,7 +128,7 @@ def accumulate(state: TrainState, batch: Batch | Crops, losses: Losses) -> None:
 
 
 def evaluation(config: RunConfig, state: TrainState, test: Source | None) -> Row:
-    """The evaluated network's metrics on test samples, the raw one's, and training's since the last evaluation."""
+    """Metrics of the evaluated and the raw network on test samples, and of training since the last evaluation."""
     row: Row = {"step": state.step}
     if test is not None:
         index = evaluation_subset(test, config.evaluation.samples)

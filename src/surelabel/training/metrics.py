@@ -1,6 +1,6 @@
-"""Metrics as sums that add up: over batches with `+`, over processes by a sum over `dataclasses.asdict(sums)`.
+"""Metrics from sums, which add up over batches with `+` and over ranks field by field.
 
-Making and adding sums never waits for the device; reading a figure does. Shapes: N samples, U unlabelled batch,
+Making and adding sums never waits for the device; computing metrics does. Shapes: N samples, U unlabelled batch,
 K classes, M bins. Sums are float64, so counts are exact.
 """
 
@@ -22,8 +22,8 @@ class _Sums:
         return type(self)(**{name: mine + getattr(other, name) for name, mine in vars(self).items()})
 
 
-class ClassFigures(TypedDict):
-    """One class: how many samples, the share classified rightly, their mean maximum probability (None of no sample)."""
+class ClassMetrics(TypedDict):
+    """Of one class: number of samples, accuracy and mean maximum probability (None without samples)."""
 
     count: int
     accuracy: float | None
@@ -32,7 +32,7 @@ class ClassFigures(TypedDict):
 
 @dataclass(frozen=True)
 class CalibrationSums(_Sums):
-    """Sums over labelled predictions. The rows of `bins` and `classes` are those of `equations.Groups`."""
+    """Sums over labelled predictions. The rows of `bins` and `classes` are the fields of `equations.Groups`."""
 
     bins: Tensor  # [3, M], by maximum probability
     classes: Tensor  # [3, K], by label
@@ -54,10 +54,10 @@ class CalibrationSums(_Sums):
             }
         )
 
-    def per_class(self) -> list[ClassFigures]:
-        """The figures of each class, in the order of their numbers."""
+    def per_class(self) -> list[ClassMetrics]:
+        """The metrics of each class, in order."""
         return [
-            ClassFigures(count=int(n), accuracy=correct / n if n else None, confidence=confidence / n if n else None)
+            ClassMetrics(count=int(n), accuracy=correct / n if n else None, confidence=confidence / n if n else None)
             for n, confidence, correct in self.classes.T.tolist()
         ]
 
@@ -75,7 +75,7 @@ def calibration_sums(probs: Tensor, labels: Tensor, bins: int = 10) -> Calibrati
 
 @dataclass(frozen=True)
 class SelectionSums(_Sums):
-    """Sums over pseudo-labels, each []: seen, accepted, accepted with a known label, and of these the right ones."""
+    """Sums over pseudo-labels, each []: seen, accepted, accepted with a known label, and correct among those."""
 
     seen: Tensor
     accepted: Tensor
@@ -84,9 +84,9 @@ class SelectionSums(_Sums):
     max_prob: Tensor
 
     def metrics(self) -> dict[str, float | None]:
-        """purity (None unless most accepted samples' labels are known), acceptance, confidence (mean of `max_prob`).
+        """purity (None unless most accepted samples' labels are known), acceptance, confidence (mean `max_prob`).
 
-        Where only the labels that the network learns from are known, they would say how well it learnt them.
+        If only the labels used for training are known, the purity would only say how well they were learnt.
         """
         seen, accepted, known, correct, max_prob = torch.stack([*vars(self).values()]).tolist()
         return {
@@ -97,7 +97,7 @@ class SelectionSums(_Sums):
 
 
 def selection_sums(probs: Tensor, mask: Tensor, labels: Tensor) -> SelectionSums:
-    """The sums of one unlabelled batch. probs [U, K], mask [U] accepted or not, labels [U] with -1 where unknown."""
+    """The sums of one unlabelled batch. probs [U, K], mask [U] of accepted, labels [U], -1 if unknown."""
     confidence, correct = equations.top(probs, labels)
     accepted = mask.to(accumulation_dtype(mask.device))
     return SelectionSums(
@@ -109,37 +109,31 @@ def selection_sums(probs: Tensor, mask: Tensor, labels: Tensor) -> SelectionSums
     )
 
 
-def scores(probs: Tensor, labels: Tensor) -> dict[str, float]:
-    """The scores that need all samples at once: ece_classwise, ece_equal_mass, aurc. probs [N, K], labels [N]."""
-    return _floats(
-        {
-            "ece_classwise": equations.classwise_ece(probs, labels),
-            "ece_equal_mass": equations.equal_mass_ece(probs, labels),
-            "aurc": equations.aurc(probs, labels),
-        }
-    )
-
-
 def evaluation(probs: Tensor, labels: Tensor) -> dict[str, float]:
-    """All figures of a set of predictions. probs [N, K], labels [N] -> accuracy, ece, mce, nll, ..., aurc."""
+    """All metrics of a set of predictions: accuracy, ece, mce, nll, ..., aurc. probs [N, K], labels [N]."""
     _check(probs, labels)
-    return calibration_sums(probs, labels).metrics() | scores(probs, labels)
+    of_all = {
+        "ece_classwise": equations.classwise_ece(probs, labels),
+        "ece_equal_mass": equations.equal_mass_ece(probs, labels),
+        "aurc": equations.aurc(probs, labels),
+    }
+    return calibration_sums(probs, labels).metrics() | _floats(of_all)
 
 
-def per_class(probs: Tensor, labels: Tensor) -> list[ClassFigures]:
-    """The figures of each class, in the order of their numbers. probs [N, K], labels [N]."""
+def per_class(probs: Tensor, labels: Tensor) -> list[ClassMetrics]:
+    """The metrics of each class, in order. probs [N, K], labels [N]."""
     _check(probs, labels)
     return calibration_sums(probs, labels).per_class()
 
 
-def _floats(figures: dict[str, Tensor]) -> dict[str, float]:
-    return dict(zip(figures, torch.stack(list(figures.values())).tolist(), strict=True))
+def _floats(values: dict[str, Tensor]) -> dict[str, float]:
+    return dict(zip(values, torch.stack(list(values.values())).tolist(), strict=True))
 
 
 def _check(probs: Tensor, labels: Tensor) -> None:
     if probs.ndim != 2 or labels.shape != probs.shape[:1] or probs.numel() == 0:
         raise UserError(
-            f"predictions {tuple(probs.shape)} and labels {tuple(labels.shape)} do not fit: "
+            f"predictions {tuple(probs.shape)} and labels {tuple(labels.shape)} do not match: "
             "give probabilities [samples, classes] and one label per sample, at least one"
         )
     if not (labels.min() >= 0 and labels.max() < probs.shape[1]):
@@ -147,9 +141,9 @@ def _check(probs: Tensor, labels: Tensor) -> None:
             f"labels {int(labels.min())}..{int(labels.max())} are outside 0..{probs.shape[1] - 1}: "
             "evaluate only samples whose class is known"
         )
-    # 0.01 lets half precision through; logits, NaN and infinities do not pass.
+    # 0.01 allows for half precision; logits, NaN and infinities fail.
     if not (probs.min() >= 0 and ((probs.sum(-1) - 1).abs() < 0.01).all()):
         raise UserError(
             "some predictions are not probabilities (negative, not finite, or not summing to 1): "
-            "pass softmax outputs, and look for a diverged training"
+            "pass softmax outputs, and check that the training did not diverge"
         )

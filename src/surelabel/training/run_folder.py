@@ -1,4 +1,4 @@
-"""The folder that a run leaves behind: what was asked for, what was measured, and what was learnt."""
+"""The folder of a run: its config, metrics, checkpoints and weights."""
 
 import json
 import platform
@@ -33,55 +33,54 @@ from surelabel.utils.files import atomic_write
 
 CHECKPOINT, PREVIOUS, BEST = "checkpoint.pt", "checkpoint-previous.pt", "checkpoint-best.pt"
 AVERAGED, RAW = "weights.safetensors", "weights-raw.safetensors"
-# What is written while a run goes on.
+# Files written during training.
 WRITTEN = (CHECKPOINT, PREVIOUS, BEST, AVERAGED, RAW, "metrics.jsonl", "result.json")
 
 
 class RunFolder:
     """Reads and writes the files of one run.
 
-    config.yaml        the complete configuration
+    config.yaml        the complete config
     task.json          shape, classes and normalisation of the samples
-    table.json         of a table: how its columns become numbers
+    table.json         for a table: how its columns become numbers
     split.json         the indices of the labelled training samples, and a fingerprint of the data
     environment.json   versions, commit, threads
-    metrics.jsonl      one line an evaluation
-    timings.jsonl      images per second and seconds by part, one line an evaluation
-    checkpoint.pt      all of the training state; checkpoint-previous.pt is the one before, checkpoint-best.pt the one
+    metrics.jsonl      one line per evaluation
+    timings.jsonl      samples per second and seconds by phase, one line per evaluation
+    checkpoint.pt      the whole training state; checkpoint-previous.pt is the one before, checkpoint-best.pt the one
                        with the most accurate evaluation
-    weights*.safetensors  the averaged weights (those evaluated) and the raw ones
-    result.json        the figures at the end
+    weights*.safetensors  the averaged weights, which are evaluated, and the raw ones
+    result.json        the final metrics
 
-    A run on own data ends with predictions.csv, report.html and perhaps estimate.json beside these (`conclude`).
+    A run on user data also gets predictions.csv, report.html and perhaps estimate.json.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
     def check_absent(self) -> None:
-        """Raise where the folder already holds something."""
-        with self._written():
+        """Raise if the folder is not empty."""
+        with self._explained():
             if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
                 raise FolderExists(self.path, begun=(self.path / CONFIG).exists())
 
     def check_writable(self) -> None:
-        """Raise where the folder could not be made: before the data are read, which may take long."""
-        with self._written():
-            parents = self.path.absolute().parents
-            there = next((place for place in parents if place.exists()), parents[-1])
-            # Permissions alone do not tell: to root they say yes on a file system that is read-only.
-            with tempfile.TemporaryDirectory(prefix=f".{self.path.name}.", dir=there):
+        """Raise if the folder cannot be made; called before the data are read, which may take long."""
+        with self._explained():
+            parent = next(parent for parent in self.path.absolute().parents if parent.exists())
+            # Permissions are not enough: root seems to have them on a read-only file system too.
+            with tempfile.TemporaryDirectory(prefix=f".{self.path.name}.", dir=parent):
                 pass
 
     def create(
         self, config: RunConfig, task: Task, data: str, labelled: NDArray[np.int64], table: Encoding | None = None
     ) -> None:
-        """Make the folder with what is known before the first step: whole, or, if killed, not at all."""
+        """Make the folder with the files known before the first step: all of them or, if killed, none."""
         self.check_absent()
-        with self._written():
+        with self._explained():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=f".{self.path.name}.", dir=self.path.parent) as temporary:
-                # One level deeper, so that the temporary folder itself is still there to be removed.
+                # One level deeper, so that the temporary folder is still there to be removed.
                 half = RunFolder(Path(temporary, self.path.name))
                 half._write_json("task.json", asdict(task))
                 half._write_json("split.json", {"data": data, "labelled": labelled.tolist()})
@@ -93,8 +92,8 @@ class RunFolder:
         self.config = config
 
     @contextmanager
-    def _written(self) -> Iterator[None]:
-        """Within this block, what keeps the folder from being made is told in words."""
+    def _explained(self) -> Iterator[None]:
+        """Turn an OSError into a `UserError` about this folder."""
         try:
             yield
         except OSError as error:
@@ -112,14 +111,14 @@ class RunFolder:
             return Task(tuple(int(side) for side in read["shape"]), classes, str(read["dtype"]), **scales)
 
     def table_encoding(self) -> Encoding | None:
-        """How the columns of the training table became numbers; None where the data were no table."""
+        """How the columns of the training table become numbers; None if the data are not a table."""
         if not (self.path / "table.json").exists():
             return None
         with self._damage("table.json") as read:
             return Encoding.from_json(read)
 
     def environment(self) -> dict[str, Any]:
-        """What the run was begun with."""
+        """The versions that decide how results round, as the run was started; None if not recorded."""
         with self._damage("environment.json") as read:
             return {"torch": str(read["torch"]), "processor": read.get("processor")}
 
@@ -128,17 +127,13 @@ class RunFolder:
             return np.array(read["labelled"], dtype=np.int64)
 
     def check_same_data(self, task: Task, data: str) -> None:
-        """Raise where the data are no longer those that the run was begun with."""
+        """Raise if the data are not those that the run was started with."""
         with self._damage("split.json") as read:
-            # How it is normalised follows from the data, and features are not the same to the bit everywhere.
-            components = self.task()
-            if (task.shape, task.classes, task.dtype, data) != (
-                components.shape,
-                components.classes,
-                components.dtype,
-                read["data"],
-            ):
-                raise UserError(f"{self.path} was begun with other data: the samples or labels have changed since")
+            # Not the normalisation: it follows from the data, and features differ by machine in the last bits.
+            stored = self.task()
+            before = (stored.shape, stored.classes, stored.dtype, read["data"])
+        if (task.shape, task.classes, task.dtype, data) != before:
+            raise UserError(f"{self.path} was started with other data: the samples or labels have changed since")
 
     @property
     def has_checkpoint(self) -> bool:
@@ -146,23 +141,18 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Within this block no other process can train in this folder; what a killed one left half written goes."""
-        lock = FileLock(self.path / ".lock", timeout=0)
+        """Keep other processes from training in this folder, and remove what a killed one left half written."""
         try:
-            with lock:
-                self._sweep()
+            with FileLock(self.path / ".lock", timeout=0):
+                for half in self.path.glob(".*.*"):  # left by `atomic_write` or `_link`
+                    if half.name.startswith(tuple(f".{name}." for name in WRITTEN)):
+                        shutil.rmtree(half) if half.is_dir() else half.unlink()
                 yield
         except Timeout as error:
             raise Busy(f"another process is training in {self.path}: wait for it, or stop it") from error
 
-    def _sweep(self) -> None:
-        """Remove what `atomic_write` and `_link` had begun when they were killed."""
-        for half in self.path.glob(".*.*"):
-            if half.name.startswith(tuple(f".{name}." for name in WRITTEN)):
-                shutil.rmtree(half) if half.is_dir() else half.unlink()
-
     def save(self, state: TrainState) -> None:
-        """Write a checkpoint, keeping the one before it and the best one, and the weights."""
+        """Write a checkpoint, the weights and the metrics; keep the previous and the best checkpoint."""
         newest = self.path / CHECKPOINT
         if newest.exists():
             newest.replace(self.path / PREVIOUS)
@@ -174,23 +164,19 @@ class RunFolder:
         self.write_history(state.history)
 
     def stored_state(self) -> tuple[dict[str, Any], str | None]:
-        """What the newest checkpoint that can be read holds, and words to say where that is not the newest.
-
-        Without any checkpoint, nothing.
-        """
+        """The state in the newest readable checkpoint, {} without any, and a note if a newer one is damaged."""
         damaged: list[str] = []
         for checkpoint in (self.path / name for name in (CHECKPOINT, PREVIOUS)):
-            if not checkpoint.exists():
-                continue
-            try:
-                stored = read_checkpoint(checkpoint)
-            except Damaged as error:
-                damaged.append(str(error))
-                continue
-            step = stored["step"]
-            return stored, f"{damaged[0]}; going on from {checkpoint}, step {step}" if damaged else None
+            if checkpoint.exists():
+                try:
+                    stored = read_checkpoint(checkpoint)
+                except Damaged as error:
+                    damaged.append(str(error))
+                else:
+                    note = f"{'; '.join(damaged)}; resuming from {checkpoint}, step {stored['step']}"
+                    return stored, note if damaged else None
         if damaged:
-            raise UserError(f"{'; '.join(damaged)}: there is nothing to go on from")
+            raise UserError(f"{'; '.join(damaged)}: no checkpoint to resume from. Remove the folder and start again")
         return {}, None
 
     def save_weights(self, name: str, weights: dict[str, Tensor]) -> None:
@@ -198,7 +184,7 @@ class RunFolder:
             file.write(save_tensors({key: tensor.detach().cpu().contiguous() for key, tensor in weights.items()}))
 
     def weights(self, name: str = AVERAGED) -> dict[str, Tensor]:
-        """The averaged weights, or, with `RAW`, those of the last step."""
+        """The averaged weights, or with `RAW` those of the last step."""
         try:
             return load_tensors((self.path / name).read_bytes())
         except OSError as error:
@@ -236,17 +222,13 @@ class RunFolder:
             json.dump(content, file, indent=1, ensure_ascii=False)
             file.write("\n")
 
-    def _read_json(self, name: str) -> Any:
-        try:
-            return json.loads((self.path / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise UserError(f"cannot read {self.path / name}: {error}") from error
-
     @contextmanager
     def _damage(self, name: str) -> Iterator[Any]:
-        """Within this block, what is missing in the content of this file is told as damage to it."""
+        """The content of a JSON file; errors in the block that reads it are reported as damage."""
         try:
-            yield self._read_json(name)
+            yield json.loads((self.path / name).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise UserError(f"cannot read {self.path / name}: {error}") from error
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"{self.path / name} is damaged: {error!r}") from error
 
@@ -259,7 +241,7 @@ def _best_so_far(history: list[dict[str, Any]], step: int) -> bool:
 
 
 def _link(source: Path, target: Path) -> None:
-    """The same file under another name: checkpoints are replaced, never changed, so that nothing is copied."""
+    """Hard-link the file, without a copy: checkpoints are replaced, never modified."""
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary:
         half = Path(temporary, target.name)
         try:
@@ -270,10 +252,10 @@ def _link(source: Path, target: Path) -> None:
 
 
 def commit() -> str | None:
-    """The commit that this code was checked out from, if it was."""
+    """The commit of this code, if it is a git checkout."""
     here = Path(__file__).parent
     try:
-        # The file must be tracked: an installed package may lie in the checkout of another project.
+        # The file must be tracked: an installed package may be inside the checkout of another project.
         for question in (["ls-files", "--error-unmatch", __file__], ["describe", "--always", "--dirty", "--abbrev=40"]):
             answer = subprocess.run(["git", "-C", str(here), *question], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -282,7 +264,7 @@ def commit() -> str | None:
 
 
 def environment() -> dict[str, Any]:
-    """What a run is made with."""
+    """The versions and the machine of a run."""
     return {
         "surelabel": surelabel.__version__,
         "commit": commit(),
@@ -290,6 +272,6 @@ def environment() -> dict[str, Any]:
         "torch": torch.__version__,
         "numpy": np.__version__,
         "platform": f"{platform.system()} {platform.machine()}",
-        "processor": torch.backends.cpu.get_cpu_capability(),  # whose instructions decide how sums round
+        "processor": torch.backends.cpu.get_cpu_capability(),  # its instructions decide how sums round
         "threads": torch.get_num_threads(),
     }

@@ -1,4 +1,4 @@
-"""What surrounds the training loop: saving, showing, timing, stopping, and watching that it does not diverge."""
+"""Around the training loop: saving, showing, timing, stopping, and detecting divergence."""
 
 import time
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from surelabel.training.state import TrainState
 from surelabel.utils.errors import UserError
 from surelabel.utils.signals import StopRequest
 
-ASK_EVERY = 10  # steps between two questions to the other processes whether to stop
+ASK_EVERY = 10  # steps between asking the other ranks whether to stop
 
 
 def train_and_save(
@@ -33,9 +33,9 @@ def train_and_save(
     display: Display,
     fabric: Fabric,
 ) -> None:
-    """Train to the end of the run, or until asked to stop; where there is a folder, the state is saved either way.
+    """Train to the last step or until a stop signal, and save the state to the folder, if any.
 
-    Of several processes the first evaluates, shows and saves.
+    Only rank 0 evaluates, shows and saves.
     """
     world = loader.world
     stopwatch = Stopwatch(config, world.size)
@@ -49,12 +49,12 @@ def train_and_save(
             stopwatch.step(batch.n_samples, state.step)
             guard.record(losses.total)
             display.step(state.step)
-            # All stop at the same step, whichever of them the signal reached. Asking makes a GPU wait.
+            # All ranks stop at the same step, whichever got the signal. Asking makes a GPU wait.
             if world.size == 1 or state.step % ASK_EVERY == 0:
                 stopping = world.max(stop.requested)
             return bool(stopping)
 
-        rows = train(config, method, stopwatch.timed(loader), state, test, fabric, after_step)
+        rows = train(config, method, TimedLoader(loader, stopwatch), state, test, fabric, after_step)
         for row in guard.watched(rows):
             saved = state.step
             if world.rank == 0:
@@ -75,41 +75,40 @@ def train_and_save(
 
 
 class DivergenceGuard:
-    """Watches that losses and predictions stay finite, so that a diverged state is never saved."""
+    """Checks that losses and predictions are finite, so that a diverged state is never saved."""
 
     def __init__(self, config: RunConfig, state: TrainState, loader: StepLoader, folder: RunFolder | None) -> None:
         self.state = state
         self.folder = folder
         self.source = loader.source
         self.sample = fixed_sample(loader.source, 64)
-        # A GPU would have to be waited for at every look.
-        self.check_every = 1 if config.device == "cpu" else 50
+        self.check_every = 1 if config.device == "cpu" else 50  # each check waits for a GPU
         self.recent: list[tuple[int, Tensor]] = []
 
     def record(self, loss: Tensor) -> None:
-        """Remember a step's loss, and look at those remembered now and then."""
+        """Remember a step's loss, and check the recent ones every `check_every` steps."""
         self.recent.append((self.state.step, loss.detach()))
         if len(self.recent) >= self.check_every:
-            self._look()
+            self._check_losses()
 
     def watched(self, rows: Iterator[Row]) -> Iterator[Row]:
-        """These evaluations; predictions that are not finite end the run."""
+        """The evaluations, which end with an error when predictions are not finite."""
         try:
             yield from rows
         except NotFinite as error:
-            self._look()
+            self._check_losses()
             raise self._diverged("the predictions became nan", self.state.step) from error
 
     def check(self) -> None:
-        """Raise where a loss was not finite, or where the last update made the predictions so."""
-        self._look()
+        """Raise if a recent loss or a prediction after the last update is not finite."""
+        self._check_losses()
         try:
             for network in self.state.networks:
                 predict(network, self.source, self.sample, len(self.sample))
         except NotFinite as error:
             raise self._diverged("the predictions became nan", self.state.step) from error
 
-    def _look(self) -> None:
+    def _check_losses(self) -> None:
         for step, loss in self.recent:
             if not torch.isfinite(loss):
                 raise self._diverged(f"the loss became {loss.item()}", step)
@@ -120,13 +119,11 @@ class DivergenceGuard:
         if self.folder is not None:
             has = "keeps its last good checkpoint" if self.folder.has_checkpoint else "has no checkpoint yet"
             kept = f"; {self.folder.path} {has}"
-        return UserError(
-            f"{what} at step {step}, and the run stopped{kept}. A smaller optimizer.lr is the usual remedy"
-        )
+        return UserError(f"{what} at step {step}, and the run stopped{kept}. Try a smaller optimizer.lr")
 
 
 class Stopwatch:
-    """Seconds by part of the loop since the last lap, which an evaluation ends."""
+    """Measures the seconds by phase of the loop; each evaluation ends a lap."""
 
     def __init__(self, config: RunConfig, processes: int = 1) -> None:
         self.config = config
@@ -138,23 +135,18 @@ class Stopwatch:
         self.samples = self.steps = 0
         self.start = self.stepped = time.perf_counter()
 
-    def timed(self, loader: StepLoader) -> StepLoader:
-        """The loader, whose time counts as that of the views."""
-        return _TimedLoader(loader, self)
-
     def step(self, samples: int, step: int) -> None:
-        """A step with so many samples in each process has ended."""
+        """Count a step with this many samples per rank."""
         if self.config.device != "cpu" and evaluation_due(self.config, step):
-            torch.accelerator.synchronize()  # what a GPU has still to do is part of the steps
+            torch.accelerator.synchronize()  # what the GPU still has to do belongs to the steps
         self.samples += samples * self.processes
         self.steps += 1
         self.stepped = time.perf_counter()
 
     def lap(self) -> dict[str, Any]:
-        """Samples per second of training (each counted once, however many views it has), and the seconds by part.
+        """Samples per second (each counted once, however many views it has) and seconds by phase since the last lap.
 
-        On a GPU views and training are not told apart; `stepping`, the time of all `steps` of this lap, holds there
-        too.
+        On a GPU, which works asynchronously, `views` and `training` are only correct in their sum, `stepping`.
         """
         now = time.perf_counter()
         stepping = self.stepped - self.start
@@ -170,8 +162,8 @@ class Stopwatch:
         return row
 
 
-class _TimedLoader:
-    """A loader whose calls a stopwatch counts."""
+class TimedLoader:
+    """A loader whose time a stopwatch counts as `views`."""
 
     def __init__(self, loader: StepLoader, stopwatch: Stopwatch) -> None:
         self.loader, self.stopwatch = loader, stopwatch

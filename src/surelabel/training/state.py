@@ -1,4 +1,4 @@
-"""TrainState: all that changes while training, and so all that a checkpoint holds."""
+"""TrainState: everything that changes in training, and so what a checkpoint holds."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,10 +14,10 @@ from surelabel.utils.distributed import ALONE, World
 
 @dataclass
 class TrainState:
-    """The network, its average, the optimizers, what the selection rule remembers, and where we are.
+    """The network, its average, the optimizers, the state of the selection rule, and the step.
 
-    `average_teaches` says that the average makes the pseudo-labels. Without an average, the network does, and is
-    evaluated.
+    With `average_teaches`, the average makes the pseudo-labels, else the network does. The average is evaluated, or
+    the network if there is none.
     """
 
     network: Network
@@ -26,17 +26,15 @@ class TrainState:
     selection: State
     average_teaches: bool = False
     step: int = 0
-    # This process's part of sums since the last evaluation: losses, and what was accepted of the pseudo-labels.
+    # This rank's sums since the last evaluation: losses and accepted pseudo-labels.
     running_sums: dict[str, Tensor] = field(default_factory=dict)
     # One row per evaluation, as in metrics.jsonl.
     history: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def evaluated(self) -> Network:
-        """The network that is evaluated: the average where there is one."""
-        if self.average is None:
-            return self.network
-        module = self.average.module
+        """The network that is evaluated: the average if there is one."""
+        module = self.network if self.average is None else self.average.module
         assert isinstance(module, Network)
         return module
 
@@ -47,7 +45,7 @@ class TrainState:
 
     @property
     def networks(self) -> list[Network]:
-        """The network and, where there is one, its average."""
+        """The network and its average, if any."""
         return [self.network] if self.average is None else [self.network, self.evaluated]
 
     def accumulate(self, **sums: Tensor) -> None:
@@ -56,7 +54,7 @@ class TrainState:
             self.running_sums[name] = self.running_sums[name] + value if name in self.running_sums else value.clone()
 
     def state_dict(self) -> dict[str, Any]:
-        """Tensors, numbers, strings, lists and dictionaries, nothing else."""
+        """Tensors, numbers, strings, lists and dictionaries only."""
         return {
             "network": self.network.state_dict(),
             "average": None if self.average is None else self.average.state_dict(),
@@ -68,7 +66,7 @@ class TrainState:
         }
 
     def load_state_dict(self, state: dict[str, Any], world: World = ALONE) -> None:
-        """Become what `state_dict` described; of running sums with a part for each process, take this one's."""
+        """Load a `state_dict`; of running sums with one entry per rank, take this rank's."""
         self.network.load_state_dict(state["network"])
         if self.average is not None:
             self.average.load_state_dict(state["average"])

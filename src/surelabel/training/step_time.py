@@ -1,4 +1,4 @@
-"""How long a step takes here, and so how many a time allows."""
+"""How long a step takes on this machine, and how many fit into a given time."""
 
 import time
 from statistics import median
@@ -15,14 +15,13 @@ from surelabel.training.loop import training_step
 
 TIMED = 5
 FEWEST = 50
-# Of the time that is asked for, evaluating and saving take a part.
-TRAINING = 0.85
+TRAINING = 0.85  # share of the time; the rest is for evaluating and saving
 
 
 def seconds_per_step(
     config: RunConfig, data: DataSet, labelled: NDArray[np.int64], components: Components = NO_COMPONENTS
 ) -> float:
-    """The median of some steps, on a network that is thrown away."""
+    """The median time of a few steps, on a network that is thrown away."""
     method = build.build_method(config, len(data.train))
     state = build.build_state(config, build.build_network(config, build_data.task_of(data), components), method)
     loader = build.build_loader(config, data, labelled, components)
@@ -33,9 +32,9 @@ def seconds_per_step(
         losses = training_step(method, model, state, loader(step), torch.autograd.backward, config.precision)
         losses.total.item()  # waits for a GPU
         times.append(time.perf_counter() - start)
-    return median(times[1:])  # the first one warms up
+    return median(times[1:])  # the first warms up
 
 
 def steps_in(minutes: float, seconds: float) -> int:
-    """How many steps of so many seconds a run of so many minutes has."""
+    """How many steps of this many seconds fit into this many minutes, at least `FEWEST`."""
     return max(FEWEST, int(60 * TRAINING * minutes / seconds))

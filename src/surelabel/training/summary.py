@@ -1,17 +1,17 @@
-"""One accuracy and one ECE for a whole run: three ways to choose among its evaluations, side by side.
+"""One accuracy and one ECE for a whole run, in three ways of choosing among its evaluations.
 
-Which one is reported changes the figure by more than many methods differ, so a summary carries them all:
+The choice changes the numbers by more than many methods differ, so a summary has all three:
 
 - the last evaluation;
 - the median accuracy of the last 20 evaluations (FixMatch's protocol);
 - the paper's: the median accuracy of the 20 evaluations around the best one. This selects on the test set.
 
-The window around the best evaluation holds the ten before it, itself and the nine after it; near either end of the
-run it is shifted inwards, so that it still holds 20. Of equally good evaluations the first is the best.
+The window around the best evaluation has the ten before it, itself and the nine after it; near the ends of the run it
+is shifted inwards, so that it still has 20. Of equally good evaluations, the first is the best.
 
-The paper reports the ECE "when the model reaches this convergence criteria", the criterion being that median. Read as
-written, the run has converged at its first evaluation that is at least as accurate as the median, which is never later
-than the best one. The median ECE of the window, another reading, stands beside it.
+The paper reports the ECE "when the model reaches this convergence criteria", the criterion being that median. Read
+literally, the run has converged at its first evaluation that is at least as accurate as the median, which is never
+later than the best one. The median ECE of the window, another reading, is given too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ WINDOW = 20
 
 @dataclass(frozen=True)
 class Summary:
-    """Accuracies and ECEs of a run. `window` is how many evaluations each median was taken over: below 20, say so."""
+    """Accuracies and ECEs of a run. `window` is the number of evaluations in each median: 20, or all if fewer."""
 
     evaluations: int
     window: int
@@ -45,12 +45,12 @@ class Summary:
 
 
 def summary(history: Sequence[Mapping[str, Any]]) -> Summary:
-    """Summarises evaluations in the order they were made, each with at least `step`, `accuracy` and `ece`."""
+    """Summarise evaluations in order of their steps, each with at least `step`, `accuracy` and `ece`."""
     steps = [int(row["step"]) for row in history]
     if not steps:
-        raise UserError("the run has no evaluation to summarise yet: let it reach its first one")
+        raise UserError("the run has no evaluation yet: let it reach the first one")
     if any(later <= earlier for earlier, later in pairwise(steps)):
-        raise UserError("the run's evaluations are not in the order of their steps, or some are there twice")
+        raise UserError("the run's evaluations are not in order of their steps, or some are repeated")
     accuracy = [float(row["accuracy"]) for row in history]
     ece = [float(row["ece"]) for row in history]
     best = accuracy.index(max(accuracy))

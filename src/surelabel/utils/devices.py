@@ -20,7 +20,7 @@ def resolve_device(device: Device) -> Device:
         return "cuda" if torch.cuda.is_available() else "cpu"
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not there[device]:
-        raise UserError(f"device {device}: torch {torch.__version__} finds none here. Use --device cpu or auto")
+        raise UserError(f"device {device}: torch {torch.__version__} finds none here. Use cpu or auto")
     return device
 
 

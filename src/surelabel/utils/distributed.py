@@ -101,7 +101,7 @@ def explain_lost_process(folder: object) -> Iterator[None]:
             raise
         raise UserError(
             f"another process of this run died, so this one stopped too ({words[:100]}...). "
-            f"See its output, then resume: surelabel fit --resume {folder}"
+            f"See its output, then resume the run in {folder}"
         ) from error
 
 

@@ -62,7 +62,7 @@ def test_load_says_which_files_to_get_and_where(tmp_path, name, given):
         assert CIFAR_ARCHIVE[name, version] in message
         assert CIFAR_FOLDER[name, version] in message
     assert "https://www.cs.toronto.edu/~kriz/cifar.html" in message
-    assert (str(tmp_path) if given else "--data-dir") in message
+    assert (str(tmp_path) if given else "data_dir") in message
 
 
 @pytest.mark.parametrize("cut", [1, 3072])

@@ -58,7 +58,7 @@ def test_load_says_which_files_to_get_and_where(tmp_path, name, where):
 
 
 def test_load_needs_a_folder_for_mnist():
-    with pytest.raises(UserError, match="no --data-dir is given"):
+    with pytest.raises(UserError, match="no data_dir is given"):
         mnist.load(None, "mnist")
 
 

@@ -133,7 +133,7 @@ def _find(wanted: _Set, data_dir: str | Path | None) -> tuple[_Version, Path]:
         for version, place in _places(wanted, Path(data_dir)):
             if place.is_file() or (place / version.train[0]).is_file():
                 return version, place
-    where = "no --data-dir is given" if data_dir is None else f"{data_dir} has none of them"
+    where = "no data_dir is given" if data_dir is None else f"{data_dir} has none of them"
     archives = " or ".join(version.archive for version in wanted.versions)
     folders = " or ".join(f"{version.folder}/" for version in wanted.versions)
     raise UserError(f"{wanted.title} needs {archives}, or the unpacked {folders}, but {where}. Get one from {HOME}")

@@ -34,7 +34,7 @@ SETS = {
         classes=tuple("0123456789"),
         mean=0.1307,
         std=0.3081,
-        source="Get them from http://yann.lecun.com/exdb/mnist/ or a mirror, and give their folder as --data-dir",
+        source="Get them from http://yann.lecun.com/exdb/mnist/ or a mirror, and give their folder as data_dir",
     ),
     "fashion-mnist": _Set(
         title="Fashion-MNIST",
@@ -55,8 +55,8 @@ SETS = {
         mean=0.2860,
         std=0.3530,
         source="On Debian, `apt-get install dataset-fashion-mnist` installs them in /usr/share/datasets/fashion-mnist, "
-        "the default of --data-dir. Otherwise get them from https://github.com/zalandoresearch/fashion-mnist, "
-        "and give their folder as --data-dir",
+        "the default data_dir. Otherwise get them from https://github.com/zalandoresearch/fashion-mnist, "
+        "and give their folder as data_dir",
     ),
 }
 IMAGES, LABELS = "{}-images-idx3-ubyte", "{}-labels-idx1-ubyte"
@@ -85,7 +85,7 @@ def _find(wanted: _Set, data_dir: str | Path | None) -> Path:
     if found is not None:
         return found
     files = ", ".join(kind.format(part) for part in ("train", "t10k") for kind in (IMAGES, LABELS))
-    where = "no --data-dir is given" if given is None else f"{given} lacks at least one of them"
+    where = "no data_dir is given" if given is None else f"{given} lacks at least one of them"
     raise UserError(f"{wanted.title} needs {files} (plain or .gz), but {where}. {wanted.source}")
 
 

@@ -17,7 +17,7 @@ def take_pixels(images: Tensor, source: Tensor) -> Tensor:
     return flat.gather(2, source.flatten(1)[:, None].expand_as(flat)).view_as(images)
 
 
-COLOURLESS = "choose a view that does not change colours, such as --paws.view crops"
+COLOURLESS = "choose a view that does not change colours, such as crops for paws.view"
 
 
 def check_bytes(images: Tensor, view: str, remedy: str = COLOURLESS) -> None:

@@ -45,7 +45,7 @@ class RandAugment:
 
     def __call__(self, images: Tensor, u: Tensor) -> Tensor:
         """images [B, C, H, W] uint8 with C = 1 or 3, u [B, 4 ops]: which, level, whether, sign."""
-        check_bytes(images, "the strong view", "choose another with --views.strong or --views.labelled")
+        check_bytes(images, "the strong view", "choose another for views.strong or views.labelled")
         for which, level, whether, sign in u.reshape(len(u), self.ops, 4).permute(1, 2, 0):
             operation = whole_number(which, len(OPERATIONS)).masked_fill_(whether >= self.probability, 0)
             images = _apply(images, operation, 1 + whole_number(level, 9), sign < 0.5)

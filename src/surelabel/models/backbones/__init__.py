@@ -37,7 +37,7 @@ def backbone(settings: Network, shape: tuple[int, ...]) -> WideResNet | ResNet |
     if (match := re.fullmatch(r"resnet-(\d+)", settings.name)) and int(match[1]) in BLOCKS:
         if stride != 1 and min(height, width) >= SMALL:
             raise UserError(
-                f"network.stem_stride must be 1: {settings.name} already halves images from {SMALL} pixels on"
+                f"network.stem_stride must be 1: {settings.name} already halves images of {SMALL} pixels or more"
             )
         return ResNet(channels, int(match[1]), min(height, width), momentum, padding, stride)
     raise UserError(

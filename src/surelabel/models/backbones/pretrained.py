@@ -12,7 +12,7 @@ NAME = "efficientnet-lite0"
 FEATURES = 1280
 # The normalisation that it was trained with, for pixels from 0 to 255.
 OFFSET, SCALE = 127.0, 128.0
-SMALLEST = 128  # smaller images are enlarged to this, as it was trained on large ones
+SMALLEST = 128  # smaller images are enlarged to this: it was trained on large ones
 
 
 def packages() -> tuple[Any, Any]:
@@ -29,7 +29,7 @@ class EfficientNetLite0(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         network, file = packages()
-        # No random drops: they are not a function of the step, so runs could not be repeated.
+        # No random drops: they do not depend on the step only, so runs could not be repeated.
         self.layers: nn.Module = network.from_name(NAME, drop_connect_rate=0.0)
         weights = torch.load(file.get_model_file_path(), "cpu", weights_only=True)
         self.layers.load_state_dict(weights)

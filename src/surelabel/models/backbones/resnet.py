@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from surelabel.models.backbones.layers import Conv, MaxPool, norm
 
-SMALL = 64  # pixels a side
+SMALL = 64  # pixels; smaller images are not reduced by the stem
 BLOCKS = {18: (2, 2, 2, 2), 50: (3, 4, 6, 3)}
 
 
