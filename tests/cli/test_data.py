@@ -1,3 +1,5 @@
+import pytest
+
 from surelabel.cli.main import main
 from surelabel.phc import audit as audit_module
 from surelabel.phc import generate as generate_module
@@ -6,6 +8,7 @@ from surelabel.phc.audit import Difference
 from surelabel.phc.store import load
 
 
+@pytest.mark.slow
 def test_make_phc_writes_the_set_and_says_what_it_made(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(generate_module, "_CHUNK", 8)
     options = "--samples 10 --seed 2 --workers 2 --min-delta-eps 6"

@@ -54,6 +54,7 @@ def rows(path):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_every_unlabelled_picture_is_predicted(run, place):
     found = rows(run / "predictions.csv")
     assert len(found) == 90

@@ -36,6 +36,7 @@ def test_list_describes_each_study_and_estimates_its_time(tmp_path, capsys):
     assert "to do, unknown time" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -206,6 +207,7 @@ def test_schedules_figure_shows_the_schedules_of_the_averages():
         assert cosine.get_ydata()[step] == pytest.approx(1 - CosineEMA(0.95, 600)(step))
 
 
+@pytest.mark.slow
 def test_import_takes_over_runs_of_a_study(tmp_path, capsys, monkeypatch):
     """Settings of a study's run and made-up results: only the settings decide."""
     from surelabel.config.settings import write_yaml

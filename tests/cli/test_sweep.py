@@ -10,6 +10,7 @@ TINY = ["--steps", "6", "--network.name", "wrn-10-1", "--network.stem_stride", "
         "--evaluation.every", "2", "--threads", "1", "--method", "fixmatch"]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_sweep_names_its_objective_and_resumes(tmp_path, capsys):
     command = ["sweep", "--space", "optimizer.lr=log:0.003:0.3", "--folder", str(tmp_path), "--pruner", "none", *TINY]
     assert main([*command, "--trials", "2"]) == 0

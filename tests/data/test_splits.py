@@ -43,6 +43,7 @@ def test_draw_labelled_divides_a_total_equally(case, seed, data):
     assert (labels[drawn] >= 0).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(labelled_sets(), SEEDS, st.data())
 def test_draw_labelled_of_more_contains_that_of_fewer(case, seed, data):

@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 MAP = (ROOT / "docs" / "paper-map.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_method_is_added_by_one_file_and_one_line(tiny, tmp_path, monkeypatch, digits_file, capsys):
     """The guide's file, as it stands, with its line in the registry: trained, resumed, and with a teacher."""
     code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "add-a-method.md").read_text(), re.DOTALL)[1]

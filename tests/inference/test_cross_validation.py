@@ -97,6 +97,7 @@ def test_ood_fraction_is_zero_with_too_few_labels():
     assert ood_fraction(source, labelled[:5]) == 0
 
 
+@pytest.mark.slow
 def test_retrain_predicts_each_label_once_in_one_process(tiny):
     run = fit(tiny)
     run.config = replace(run.config, devices=2)

@@ -196,6 +196,7 @@ def test_calibrate_reads_a_table_of_files_in_the_training_folder(tiny, tmp_path,
     assert run.calibrate(held, 0.8, pictures=str(other))[1].labels == 30
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not is_installed(), reason="the extra `pretrained` is not installed")
 def test_evaluate_on_finds_leakage_of_grey_images_with_an_encoder(tiny, tmp_path, digits_data):
     trained = pictures(tmp_path / "trained", digits_data.test, range(40))

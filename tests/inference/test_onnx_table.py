@@ -51,6 +51,7 @@ def exported(request, tmp_path_factory):
     return folder, place, write(place / "new.csv", 1, request.param)
 
 
+@pytest.mark.slow
 def test_export_guide_table_example_agrees_with_predict(exported, monkeypatch, capsys):
     folder, place, new = exported
     guide = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")

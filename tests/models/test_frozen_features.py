@@ -68,6 +68,7 @@ def test_encoded_waits_for_a_concurrent_computation(few, cache, monkeypatch):
     assert len(computed) == 1
 
 
+@pytest.mark.slow
 @needs_weights
 def test_encoded_caches_and_repairs(few, cache, monkeypatch):
     first = encoded(few)

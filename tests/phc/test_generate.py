@@ -66,6 +66,7 @@ def gone(process: int) -> bool:
         return True
 
 
+@pytest.mark.slow
 def test_generate_takes_the_first_draws_of_each_kind(made):
     crystals = load(made)
     has_gap = []
@@ -77,16 +78,19 @@ def test_generate_takes_the_first_draws_of_each_kind(made):
     assert np.array_equal(crystals.label, classify(crystals.gaps))
 
 
+@pytest.mark.slow
 def test_generate_leaves_nothing_beside_the_set(made):
     assert [path.name for path in made.parent.iterdir()] == ["two.npz"]
     assert not active_children()
 
 
+@pytest.mark.slow
 def test_generate_does_not_depend_on_the_number_of_workers(made, tmp_path):
     generate(tmp_path / "one.npz", samples=SAMPLES, workers=1)
     assert (tmp_path / "one.npz").read_bytes() == made.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for the workers in /proc")
 def test_generate_resumes_a_killed_run_to_the_same_bytes(made, tmp_path):
     out = tmp_path / "killed.npz"
@@ -146,6 +150,7 @@ def test_generate_keeps_finished_chunks_on_a_full_disk(made, tmp_path):
     assert out.read_bytes() == made.read_bytes()
 
 
+@pytest.mark.slow
 def test_generate_reuses_finished_but_not_damaged_chunks(tmp_path):
     parts = tmp_path / "set.npz.parts"
     module._open_parts(parts, module.Recipe(0, 0.0, "midpoint"))

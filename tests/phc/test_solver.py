@@ -58,6 +58,7 @@ def test_gaps_of_a_square_lattice_of_rods(epsilon, expected):
         assert found[number] == pytest.approx(percent, abs=0.15)
 
 
+@pytest.mark.slow
 def test_bands_and_gaps_equal_mpb(mpb):
     for image, expected in zip(mpb["epsilon"], mpb["gaps"], strict=True):
         assert gaps(image).max() == pytest.approx(expected.max(), abs=0.1)
@@ -85,6 +86,7 @@ def test_bands_equal_scipy_generalised_eigenvalues(crystal):
 # Invariances
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None)
 @given(x=st.integers(0, 31), y=st.integers(0, 31), turn=st.integers(0, 7), factor=st.floats(0.1, 10))
 def test_gaps_are_invariant_under_symmetries(crystal, x, y, turn, factor):
@@ -164,6 +166,7 @@ def test_bands_fall_with_larger_epsilon(seed):
 # The staged search, and what it finds
 
 
+@pytest.mark.slow
 def test_gaps_equal_those_of_the_whole_grid():
     # Draws 7 and 14 have a gap and go through all stages; the others stop early.
     for index in [0, 1, 2, 3, 7, 14]:

@@ -21,6 +21,7 @@ def release(queue, claim, error=None):
     claim.lock.close()
 
 
+@pytest.mark.slow
 def test_claim_takes_each_run_once(storage):
     queue, other = Queue(storage), Queue(storage)
     queue.add(["a", "b"])

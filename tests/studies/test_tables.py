@@ -261,6 +261,7 @@ def test_main_table_shows_seeds_if_settings_share_none(study, records):
     assert [row[1][-4:] for row in table.rows] == [" (1)", " (2)"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["groups", "curves", "cost", "correlation"])
 def test_page_is_self_contained_and_reproducible(study, layout, tmp_path, kind):
     study = replace(study, shows=kind)

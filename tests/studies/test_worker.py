@@ -148,6 +148,7 @@ def test_study_with_two_workers_saves_on_sigterm_and_resumes(tmp_path, tiny_opti
     assert "Resuming at step" in folder.with_name(f"{folder.name}.log").read_text()
 
 
+@pytest.mark.slow
 def test_worker_releases_its_run_if_stopped_while_reading(tmp_path, tiny_options, monkeypatch):
     storage = f"sqlite:///{tmp_path / 'study.sqlite3'}"
 
@@ -283,6 +284,7 @@ def test_study_again_trains_a_run_again_to_fine_tune_it(elsewhere, tmp_path, cap
     assert "4 runs: 4 finished, 0 to do" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_worker_waits_for_a_run_that_another_trains_again(elsewhere, tmp_path, capsys):
     jobs, there = elsewhere
     here = replace(there, out=tmp_path / "here", again=True)

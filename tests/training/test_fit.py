@@ -280,6 +280,7 @@ def test_fit_init_sets_the_backbone_of_the_teacher_too(tiny, tmp_path, monkeypat
         assert all(torch.equal(stored[name], weights[name]) for name in weights if name.startswith("backbone."))
 
 
+@pytest.mark.slow
 def test_finetune_rejects_changed_data(tiny, tmp_path, capsys):
     data = tmp_path / "digits.npz"
     images, labels = digits()
@@ -293,6 +294,7 @@ def test_finetune_rejects_changed_data(tiny, tmp_path, capsys):
     assert np.array_equal(RunFolder(f"{first.path}-finetuned").labelled(), first.labelled())
 
 
+@pytest.mark.slow
 def test_finetune_trains_on_the_labels_of_the_run(tiny):
     first = fit_folder(replace(tiny, method="paws", steps=40))
     assert main(["finetune", str(first.path), "--optimizer.lr", "0.05"]) == 0

@@ -125,6 +125,7 @@ def test_train_evaluates_averaged_and_raw_weights(tiny):
     assert sum(row["count"] for row in result["classes"]) == 397
 
 
+@pytest.mark.slow
 def test_train_learns(tiny):
     """40 labels of ten digits: far better than chance."""
     folder = fit_folder(

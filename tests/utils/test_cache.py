@@ -91,6 +91,7 @@ def _hold(path, seconds):
         path.unlink()
 
 
+@pytest.mark.slow
 def test_locked_waits_for_another_process(tmp_path):
     other = multiprocessing.get_context("spawn").Process(target=_hold, args=(tmp_path / "a", 0.5))
     other.start()

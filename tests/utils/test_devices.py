@@ -52,6 +52,7 @@ def test_views_are_made_on_the_cpu_without_float64(tiny, tmp_path):
     assert build_view("strong", run, table.load(file)).table.device == torch.device("cpu")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fixmatch", "bam-uda", "fixmatch+ema", "paws+ema"])
 def test_mixed_precision_is_the_same_in_teacher_and_network(tiny, method):
     """Pseudo-labels come from a pass without gradients; evaluations are in full precision."""

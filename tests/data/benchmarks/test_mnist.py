@@ -35,6 +35,7 @@ def test_load_has_the_published_normalisation(tmp_path, name, mean, std):
     assert (data.offset, data.scale) == ((pytest.approx(255 * mean),), (pytest.approx(255 * std),))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DEBIAN.is_dir(), reason="needs the Debian package dataset-fashion-mnist")
 def test_load_finds_the_real_fashion_mnist_by_default():
     data = mnist.load(None, "fashion-mnist")

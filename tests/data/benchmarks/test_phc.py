@@ -41,6 +41,7 @@ def test_samples_normalise_to_the_unit_interval(data):
     assert len(data.classes) == 5
 
 
+@pytest.mark.slow
 def test_labels_are_those_of_the_images(data):
     # One row of each class with a gap, solved again.
     for source in (data.train, data.test):

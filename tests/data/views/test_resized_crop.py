@@ -45,6 +45,7 @@ def test_resized_crop_of_floats_equals_pillow(size):
             np.testing.assert_allclose(new, expected, atol=1e-5)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     draws=st.lists(st.lists(DRAW, min_size=22, max_size=22), min_size=1, max_size=8),
