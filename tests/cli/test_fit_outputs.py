@@ -65,6 +65,7 @@ def test_every_unlabelled_picture_is_predicted(run, place):
     assert sum(row["sample"].startswith("'=") for row in found) == 45
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_to_label_next_and_names_as_text(run):
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "What to label next" in page

@@ -74,6 +74,7 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(arguments, message, capsys,
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_whole_session_at_the_command_line(tiny, tmp_path, capsys):
     from surelabel.config.settings import to_yaml
 

@@ -134,6 +134,7 @@ def test_work_together_gives_workers_gpus_in_turn(monkeypatch):
     assert begun == ["3", "GPU-5e", "3"]
 
 
+@pytest.mark.slow
 def test_study_checks_pretrained_packages_first(capsys, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
     assert main(["study", "features", "--out", str(tmp_path)]) == 2
@@ -175,6 +176,7 @@ def test_study_writes_all_files_if_the_pipe_is_closed(tmp_path):
     assert (tmp_path / "results" / "curves-laptop.html").exists()
 
 
+@pytest.mark.slow
 def test_static_studies_write_tables_and_pictures(tmp_path, capsys, monkeypatch):
     from surelabel.phc import pictures
 

@@ -28,6 +28,7 @@ def test_sweep_names_its_objective_and_resumes(tmp_path, capsys):
     assert "was started with other settings" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_sweep_keeps_the_runs_of_an_earlier_one(tmp_path):
     """Without its storage, trials are numbered from 0 again, but its folders and logs remain."""
     command = ["sweep", "--trials", "1", "--space", "optimizer.lr=log:0.003:0.3", "--folder", str(tmp_path), *TINY]
@@ -49,6 +50,7 @@ def test_sweep_holds_out_as_the_config_says_else_a_fifth(written, used, tmp_path
     assert f"holdout: {used}" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_sweep_tunes_on_the_test_set_with_holdout_none(tmp_path, capsys):
     (tmp_path / "own.yaml").write_text("holdout: 40%")
     command = ["sweep", "--trials", "1", "--space", "optimizer.lr=log:0.003:0.3", "--folder", str(tmp_path / "sweep")]
@@ -97,6 +99,7 @@ def test_sweep_median_pruner_stops_the_worse_half(tmp_path, capsys, monkeypatch)
     assert "Best of 6 complete trials: accuracy 0.9500" in said
 
 
+@pytest.mark.slow
 def test_sweep_minimises_ece(tmp_path, capsys):
     command = ["sweep", "--trials", "2", "--space", "optimizer.lr=log:0.003:0.3", "--folder", str(tmp_path), *TINY]
     assert main([*command, "--objective", "ece", "--pruner", "hyperband", "--sampler", "random"]) == 0

@@ -39,6 +39,7 @@ def test_pictures_are_called_by_their_files_in_a_part_too(tmp_path):
     assert part.names(np.array([1, 0])) == ["a/1.png", "b/1.png"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["--holdout", "50%"]], ids=["test rows", "held out too"])
 def test_predictions_and_suggestions_name_the_rows_of_the_file(tmp_path, capsys, more):
     path, run = write_table(tmp_path / "rows.csv"), str(tmp_path / "run")

@@ -55,6 +55,7 @@ def test_draw_labelled_of_more_contains_that_of_fewer(case, seed, data):
     assert np.isin(draw_labelled(labels, classes, few, seed), draw_labelled(labels, classes, many, seed)).all()
 
 
+@pytest.mark.slow
 @given(labelled_sets(), SEEDS)
 def test_draw_labelled_says_how_many_can_be_drawn(case, seed):
     labels, classes = case

@@ -74,6 +74,7 @@ def test_any_bytes(name, data):
     with_file(data.draw(st.binary(max_size=200)), read)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 @settings(max_examples=60)
 @given(data=st.data())

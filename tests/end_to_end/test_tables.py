@@ -52,6 +52,7 @@ def folder(wine):
     return out
 
 
+@pytest.mark.slow
 def test_a_table_is_learnt_far_above_chance(folder, capsys):
     result = json.loads((folder / "result.json").read_text())
     assert result["averaged"]["accuracy"] > 0.8  # a third by chance

@@ -20,6 +20,8 @@ from surelabel.utils.rng import generator
 from tests.conftest import tiny_run
 from tests.helpers.runs import fit_folder
 
+pytestmark = pytest.mark.slow
+
 onnx = pytest.importorskip("onnx", reason="the extra `export` is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra `export` is not installed")
 METHODS = ["uda", "bam-uda", "paws"]
@@ -44,7 +46,6 @@ def session(file):
     return onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_export_agrees_with_torch_for_any_batch(runs, digits_data, method):
     folder, file, difference = runs(method)
@@ -120,7 +121,6 @@ def test_export_stores_classes_and_preprocessing(runs, digits_data, method):
     assert ("50 fixed draws" in stored["std"]) if method == "bam-uda" else stored["std"] is None
 
 
-@pytest.mark.slow
 def test_export_is_silent_and_stores_no_local_paths(runs, tmp_path, capfd, caplog):
     folder, _, _ = runs("uda")
     capfd.readouterr()

@@ -16,6 +16,8 @@ from surelabel.training import evaluate
 from tests.helpers.runs import fit_folder
 from tests.helpers.tables import table_run
 
+pytestmark = pytest.mark.slow
+
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra `export` is not installed")
 
 
@@ -51,7 +53,6 @@ def exported(request, tmp_path_factory):
     return folder, place, write(place / "new.csv", 1, request.param)
 
 
-@pytest.mark.slow
 def test_export_guide_table_example_agrees_with_predict(exported, monkeypatch, capsys):
     folder, place, new = exported
     guide = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")

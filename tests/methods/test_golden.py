@@ -29,6 +29,7 @@ GOLDEN = Path(__file__).parent / "fixtures" / "golden.json"
 METRICS = ("accuracy", "nll", "labelled_loss", "unlabelled_loss", "prior_loss", "me_max_loss", "acceptance", "purity")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", names())
 def test_golden_numbers_are_unchanged(method):
     # Processors differ by about 1e-12; a learning rate that is off by 1e-6 fails.

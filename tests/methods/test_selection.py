@@ -52,6 +52,7 @@ def test_uncertainty_equals_a_plain_loop(statistic, inclusive, lagged):
         assert near.sum() <= 1
 
 
+@pytest.mark.slow
 def test_uncertainty_accepts_ties_despite_rounding():
     rule = Uncertainty(0.9, start=0.9, warmup=0)
     for value in np.random.default_rng(0).random(200).astype(np.float32):

@@ -50,6 +50,7 @@ def test_efficientnet_recognises_a_photograph():
     assert {984, 985} & set(logits[0].topk(5).indices.tolist())
 
 
+@pytest.mark.slow
 def test_encoded_waits_for_a_concurrent_computation(few, cache, monkeypatch):
     computed, inside = [], threading.Event()
 
@@ -100,6 +101,7 @@ def test_feature_source_keeps_the_pictures(few):
     assert part.names(np.array([1])) == [7]
 
 
+@pytest.mark.slow
 @needs_weights
 def test_frozen_features_train_and_predict(tiny, tmp_path, digits_data):
     for number in range(40):

@@ -186,6 +186,7 @@ class PeakBytes(TorchDispatchMode):
         return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["predict", "log_expectations"])
 @pytest.mark.parametrize("sampling", ["logits", "weights"])
 def test_bayesian_head_memory_is_a_few_chunks(sampling, method):

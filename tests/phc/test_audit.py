@@ -33,6 +33,7 @@ def test_choose_is_class_balanced(crystals):
     assert len(choose(crystals, 3, seed=0)) == 3
 
 
+@pytest.mark.slow
 def test_compare_shows_a_wrong_label_gap_or_image(crystals):
     row = int(np.flatnonzero(crystals.label == 2)[0])
     points = np.concatenate(stages())

@@ -110,6 +110,7 @@ def test_generate_resumes_a_killed_run_to_the_same_bytes(made, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["killed.npz"]
 
 
+@pytest.mark.slow
 def test_generate_keeps_finished_chunks_when_a_worker_dies(tmp_path):
     def kill_a_worker(*_):
         os.kill(active_children()[0].pid, signal.SIGKILL)
@@ -120,6 +121,7 @@ def test_generate_keeps_finished_chunks_when_a_worker_dies(tmp_path):
     assert list((tmp_path / "set.npz.parts").glob("*.npy"))
 
 
+@pytest.mark.slow
 def test_generate_keeps_finished_chunks_when_interrupted(tmp_path):
     run = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, tmp_path / "set.npz"],

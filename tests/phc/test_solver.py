@@ -184,6 +184,7 @@ def test_gaps_stops_early_when_all_are_closed(monkeypatch):
     assert solved == [5]
 
 
+@pytest.mark.slow
 def test_gaps_are_as_frequent_as_in_the_recipe():
     # 12.1 % of 3,200 draws had one. A correct solver and generator fail once in a thousand seeds.
     # Few waves suffice: they move a gap by less than a point, and hardly any across zero.

@@ -18,6 +18,8 @@ from surelabel.report import Section, write_report
 from surelabel.utils.errors import UserError
 from tests.report.conftest import NAMES, trained
 
+pytestmark = pytest.mark.slow
+
 VOID = {"meta", "link", "img", "br", "input"}
 CHROMIUM = shutil.which("chromium")
 in_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium")
@@ -78,7 +80,6 @@ def several_page(point_run, bayesian_run, untested_run, tmp_path_factory):
     return out
 
 
-@pytest.mark.slow
 def test_page_is_valid_complete_and_small(one_page):
     page, found = checked(one_page)
     assert len(page) < 2_000_000
@@ -90,7 +91,6 @@ def test_page_is_valid_complete_and_small(one_page):
     assert NAMES[3] in text
 
 
-@pytest.mark.slow
 def test_page_compares_several_runs_first(several_page):
     page, _ = checked(several_page)
     assert page.index("3 runs compared") < page.index('id="run-0"') < page.index('id="run-1"')
@@ -256,7 +256,6 @@ def opened(browser):
         assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
 
 
-@pytest.mark.slow
 @in_browser
 def test_page_escapes_names(opened, several_page):
     page = opened(several_page)
@@ -284,7 +283,6 @@ def column(table, number):
     )
 
 
-@pytest.mark.slow
 @in_browser
 def test_page_table_sorts_by_clicks(opened, one_page):
     table = opened(one_page).locator("table.classes")
@@ -312,7 +310,6 @@ def test_page_table_sorts_missing_values_last(opened, one_page):
         assert column(table, 1)[-1] == ""
 
 
-@pytest.mark.slow
 @in_browser
 def test_page_gallery_shows_the_chosen_class(opened, one_page):
     gallery = opened(one_page).locator(".gallery").first
@@ -328,7 +325,6 @@ def test_page_gallery_shows_the_chosen_class(opened, one_page):
     assert shown.count() == 24
 
 
-@pytest.mark.slow
 @in_browser
 def test_page_table_finds_a_class_by_name(opened, thousand_page):
     page = opened(thousand_page)
@@ -337,7 +333,6 @@ def test_page_table_finds_a_class_by_name(opened, thousand_page):
     assert names == [str(number) for number in range(1000) if "77" in str(number)]
 
 
-@pytest.mark.slow
 @in_browser
 @pytest.mark.parametrize("which", ["one_page", "several_page", "thousand_page"])
 def test_page_fits_on_a_phone(opened, which, request):

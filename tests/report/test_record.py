@@ -56,6 +56,7 @@ OBJECTS = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.tuples(*[st.binary(max_size=60) | st.sampled_from(OBJECTS)] * len(FILES)))
 def test_read_recorded_accepts_any_bytes(contents):

@@ -12,6 +12,7 @@ pytest.importorskip("jinja2")
 pytest.importorskip("mapie")
 
 
+@pytest.mark.slow
 def test_sections_show_calibration_and_estimate(tiny, tmp_path):
     run = load(fit_folder(replace(tiny, method="bam-uda")).path)
     (run.path / ESTIMATE).write_text(json.dumps({"words": "Right for <b>half</b>"}))

@@ -63,6 +63,7 @@ def test_bam_settings_are_compared_with_bam_fixmatch(scale):
     assert changed <= {other for _, other in STUDIES["bam-settings"].pairs}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", SCALES)
 def test_cells_of_a_study_have_different_runs(scale):
     """Only the run with all labels may appear in several columns."""

@@ -36,6 +36,7 @@ def test_claim_takes_each_run_once(storage):
     assert queue.claim(["a"], {}) is None
 
 
+@pytest.mark.slow
 def test_claim_takes_only_the_given_runs_in_order(storage):
     queue = Queue(storage)
     queue.add(["a", "b", "c"])
@@ -102,6 +103,7 @@ def test_queue_survives_the_loss_of_all_connections(storage):
     assert other.status(["a"]).complete == {"a": RECORD}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["claim", "finish"])
 def test_queue_retries_if_the_storage_does_not_answer(storage, method, monkeypatch, capsys):
     from sqlalchemy.exc import OperationalError

@@ -169,6 +169,7 @@ def test_worker_releases_its_run_if_stopped_while_reading(tmp_path, tiny_options
     assert (states.count("WAITING"), states.count("RUNNING")) == (RUNS, 0)
 
 
+@pytest.mark.slow
 def test_perform_fine_tunes_a_finished_run(tiny, tmp_path):
     job = Job(replace(tiny, method="paws", steps=4), finetune=0.05)
     place = Place(tmp_path, "sqlite:///unused")
@@ -190,6 +191,7 @@ def said_of_failures(words, folder, options, capsys):
     return said
 
 
+@pytest.mark.slow
 def test_worker_survives_any_error_of_a_run(tmp_path, tiny_options, capsys, monkeypatch):
     from surelabel.training import fit
 
@@ -308,6 +310,7 @@ def test_worker_waits_for_a_run_that_another_trains_again(elsewhere, tmp_path, c
     assert "Again: " not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_perform_resumes_and_fine_tunes_after_data_moved(tmp_path):
     files = cifar_files("cifar10", "binary", cifar_parts("cifar10", records=40))
     write_cifar(tmp_path / "one", "cifar10", "binary", False, files)

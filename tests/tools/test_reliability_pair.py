@@ -8,6 +8,7 @@ from tests.helpers.runs import fit_folder
 from tools.reliability_pair import reliability_pair, write_pair
 
 
+@pytest.mark.slow
 def test_write_pair_shows_the_metrics_of_each_run(tiny, tmp_path):
     folder = fit_folder(tiny).path
     write_pair(folder, folder, tmp_path / "pair.svg")

@@ -131,6 +131,7 @@ def test_fit_command_stops_at_a_signal_and_resumes(tiny, tmp_path):
     assert_same_results(whole, stopped)
 
 
+@pytest.mark.slow
 # Before the first evaluation, whose sums the checkpoint holds; at an evaluation, with the queue of quantiles; between
 # two, with a teacher, a support and a Bayesian layer; and after the last step.
 @pytest.mark.parametrize(
@@ -203,6 +204,7 @@ def test_resume_follows_a_link_to_moved_data(tiny, tmp_path):
     fit_folder(config, resume=True)
 
 
+@pytest.mark.slow
 def test_resume_keeps_the_precision_of_the_run(tiny):
     fit_folder(replace(tiny, precision="64"))
     assert build.resolve(tiny).precision == "32"
@@ -334,6 +336,7 @@ def test_run_folder_lock_removes_half_written_files(tiny):
         assert {path.name for path in folder.path.glob(".*")} == {".lock", ".notes.txt"}
 
 
+@pytest.mark.slow
 def test_run_folder_keeps_two_checkpoints_and_the_best(tiny):
     folder = fit_folder(replace(tiny, steps=40))
     best = max(folder.history(), key=lambda row: row["accuracy"])

@@ -14,6 +14,7 @@ from tests.conftest import digits
 from tests.helpers.runs import fit_folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["supervised", "fixmatch"])
 def test_train_is_determined_by_the_seed(tiny, tmp_path, method):
     first, again, other = (

@@ -29,6 +29,7 @@ def test_load_has_the_sizes_of_the_paper(data):
     assert (pool + 300).tolist() == list(data.class_counts)
 
 
+@pytest.mark.slow
 def test_samples_normalise_to_the_unit_interval(data):
     images = data.train.samples(np.array([5, 0, 9875]))
     assert images.shape == (3, *data.train.shape) == (3, 1, 32, 32)

@@ -316,6 +316,7 @@ def test_nothing_is_ever_unpacked(tmp_path):
     assert [path for path in sorted(tmp_path.rglob("*")) if path not in before] == [place / ".surelabel-index"]
 
 
+@pytest.mark.slow
 def test_a_stopped_run_on_shards_goes_on_bit_for_bit(some, tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(randomness, "WINDOW", 64)
     run = run_of(tiny, some, method="fixmatch", steps=12)

@@ -71,6 +71,7 @@ def test_conv_circular_padding_wraps(stride):
     torch.testing.assert_close(layer(images), expected[..., third : 2 * third, third : 2 * third])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "side"), [("wrn-10-1", 32), ("resnet-18", 32), ("resnet-18", 64)])
 def test_backbone_circular_padding_is_invariant_to_rolls(name, side):
     """By a multiple of the network's total stride, so that strided layers see the same grid."""
