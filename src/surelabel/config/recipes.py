@@ -206,6 +206,13 @@ def _laptop_paws(method: str, data: str, labels: int | str) -> RunConfig:
     return config
 
 
+# The data and the machine; what belongs to the method is not taken over.
+KEPT_BY_FINETUNE = (
+    "data", "data_dir", "label_column", "table", "labels", "image_size", "holdout", "seed", "network", "device",
+    "precision", "compile", "threads",
+)  # fmt: skip
+
+
 def finetune(config: RunConfig, folder: str, labelled: int) -> RunConfig:
     """Train a linear head and the backbone of a run on the labels for 50 epochs, as PAWS does on ImageNet."""
     batch = min(64, max(2, labelled))
@@ -213,29 +220,14 @@ def finetune(config: RunConfig, folder: str, labelled: int) -> RunConfig:
     if find(config.method).family == "paws":
         views = _periodic() if config.paws.view == "periodic" else Views()
     return RunConfig(
-        method="supervised",
-        data=config.data,
-        data_dir=config.data_dir,
-        label_column=config.label_column,
-        table=config.table,
-        labels=config.labels,
-        image_size=config.image_size,
-        holdout=config.holdout,
-        seed=config.seed,
-        steps=50 * -(-labelled // batch),
-        out=f"{folder.rstrip('/')}-finetuned",
-        init=folder,
-        device=config.device,
-        precision=config.precision,
-        compile=config.compile,
-        threads=config.threads,
+        method="supervised", steps=50 * -(-labelled // batch), out=f"{folder.rstrip('/')}-finetuned", init=folder,
+        **{name: getattr(config, name) for name in KEPT_BY_FINETUNE},
         batch=Batch(batch),
-        network=config.network,
         views=views,
         optimizer=Optimizer(lr=0.02, weight_decay=0.0, schedule="warmup-cosine", end=0.0),
         average=Average(decay=0.0),  # the network itself
         evaluation=replace(config.evaluation, every=0.1),
-    )
+    )  # fmt: skip
 
 
 def _lars(lr: float, start: float, warmup: int) -> Optimizer:

@@ -31,7 +31,7 @@ class _Version:
     train: tuple[str, ...]
     test: str
     names: str  # the file with the names of the classes
-    pickled: bool
+    pickled: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,66 +49,33 @@ class _Set:
 
 SETS = {
     "cifar10": _Set(
-        title="CIFAR-10",
-        classes=10,
-        train_records=10_000,
-        label_bytes=1,
-        labels_key="labels",
-        names_key="label_names",
-        mean=(0.4914, 0.4822, 0.4465),
-        std=(0.2471, 0.2435, 0.2616),
+        "CIFAR-10", 10, 10_000, 1, "labels", "label_names",
+        mean=(0.4914, 0.4822, 0.4465), std=(0.2471, 0.2435, 0.2616),
         versions=(
             _Version(
-                archive="cifar-10-binary.tar.gz",
-                archive_bytes=170_052_171,
-                folder="cifar-10-batches-bin",
-                train=tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
-                test="test_batch.bin",
-                names="batches.meta.txt",
-                pickled=False,
+                "cifar-10-binary.tar.gz", 170_052_171, "cifar-10-batches-bin",
+                tuple(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin", "batches.meta.txt",
             ),
             _Version(
-                archive="cifar-10-python.tar.gz",
-                archive_bytes=170_498_071,
-                folder="cifar-10-batches-py",
-                train=tuple(f"data_batch_{number}" for number in range(1, 6)),
-                test="test_batch",
-                names="batches.meta",
-                pickled=True,
+                "cifar-10-python.tar.gz", 170_498_071, "cifar-10-batches-py",
+                tuple(f"data_batch_{number}" for number in range(1, 6)), "test_batch", "batches.meta", pickled=True,
             ),
         ),
     ),
     "cifar100": _Set(
-        title="CIFAR-100",
-        classes=100,
-        train_records=50_000,
-        label_bytes=2,
-        labels_key="fine_labels",
-        names_key="fine_label_names",
-        mean=(0.5071, 0.4867, 0.4408),
-        std=(0.2675, 0.2565, 0.2761),
+        "CIFAR-100", 100, 50_000, 2, "fine_labels", "fine_label_names",
+        mean=(0.5071, 0.4867, 0.4408), std=(0.2675, 0.2565, 0.2761),
         versions=(
             _Version(
-                archive="cifar-100-binary.tar.gz",
-                archive_bytes=168_513_733,
-                folder="cifar-100-binary",
-                train=("train.bin",),
-                test="test.bin",
-                names="fine_label_names.txt",
-                pickled=False,
+                "cifar-100-binary.tar.gz", 168_513_733, "cifar-100-binary",
+                ("train.bin",), "test.bin", "fine_label_names.txt",
             ),
             _Version(
-                archive="cifar-100-python.tar.gz",
-                archive_bytes=169_001_437,
-                folder="cifar-100-python",
-                train=("train",),
-                test="test",
-                names="meta",
-                pickled=True,
+                "cifar-100-python.tar.gz", 169_001_437, "cifar-100-python", ("train",), "test", "meta", pickled=True
             ),
         ),
     ),
-}
+}  # fmt: skip
 
 
 def load(data_dir: str | Path | None, name: Literal["cifar10", "cifar100"]) -> DataSet:

@@ -41,16 +41,7 @@ SETS = {
         folders=("fashion-mnist", "FashionMNIST/raw"),
         default="/usr/share/datasets/fashion-mnist",
         classes=(
-            "T-shirt/top",
-            "Trouser",
-            "Pullover",
-            "Dress",
-            "Coat",
-            "Sandal",
-            "Shirt",
-            "Sneaker",
-            "Bag",
-            "Ankle boot",
+            "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
         ),
         mean=0.2860,
         std=0.3530,
@@ -58,7 +49,7 @@ SETS = {
         "the default data_dir. Otherwise get them from https://github.com/zalandoresearch/fashion-mnist, "
         "and give their folder as data_dir",
     ),
-}
+}  # fmt: skip
 IMAGES, LABELS = "{}-images-idx3-ubyte", "{}-labels-idx1-ubyte"
 UNSIGNED_BYTES = 0x08
 

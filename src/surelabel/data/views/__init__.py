@@ -18,27 +18,9 @@ from surelabel.data.views.view import Chain, Identity, View
 from surelabel.utils.errors import UserError, suggestion
 
 __all__ = [
-    "VIEWS",
-    "Blur",
-    "Chain",
-    "Corrupt",
-    "Cutout",
-    "Equalize",
-    "Flip",
-    "FlipCrop",
-    "Grey",
-    "Identity",
-    "Jitter",
-    "Noise",
-    "Periodic",
-    "RandAugment",
-    "ResizedCrop",
-    "Solarize",
-    "Sometimes",
-    "View",
-    "named",
-    "paws_view",
-]
+    "VIEWS", "Blur", "Chain", "Corrupt", "Cutout", "Equalize", "Flip", "FlipCrop", "Grey", "Identity", "Jitter",
+    "Noise", "Periodic", "RandAugment", "ResizedCrop", "Solarize", "Sometimes", "View", "named", "paws_view",
+]  # fmt: skip
 
 VIEWS: dict[str, View] = {
     "none": Identity(),
