@@ -14,7 +14,7 @@ def test_parser_takes_dashes_and_underscores_and_equals_signs():
     assert parse("fit --data-dir x --seed=3") == parse("fit --data_dir=x --seed 3")
 
 
-def test_the_command_line_beats_the_file_and_the_file_beats_the_recipe(tmp_path):
+def test_fit_options_override_the_file_and_it_the_recipe(tmp_path):
     config = tmp_path / "c.yaml"
     config.write_text("steps: 77\noptimizer:\n  lr: 0.5\n  momentum: 0.8\n")
     run = fit_options(["--recipe", "uda-cifar10-250", "--config", str(config), "--optimizer.lr", "0.25"]).config
@@ -23,7 +23,7 @@ def test_the_command_line_beats_the_file_and_the_file_beats_the_recipe(tmp_path)
     assert run.batch.ratio == 7
 
 
-def test_the_method_and_data_choose_the_recipe_wherever_they_are_given(tmp_path):
+def test_fit_chooses_the_recipe_by_method_and_data(tmp_path):
     config = tmp_path / "c.yaml"
     config.write_text("method: pseudo-label\ndata: cifar10\nlabels: 250\n")
     assert fit_options(["--config", str(config)]).config.batch.ratio == 1
@@ -79,7 +79,7 @@ def test_the_method_and_data_choose_the_recipe_wherever_they_are_given(tmp_path)
         (["--resume", "nowhere", "--size", "paper"], "leave the other options out"),
     ],
 )
-def test_a_slip_is_an_error_that_helps(arguments, message):
+def test_fit_options_name_a_mistake(arguments, message):
     with pytest.raises(UserError, match=message):
         fit_options(arguments)
 
@@ -92,13 +92,13 @@ def test_a_slip_is_an_error_that_helps(arguments, message):
         ("holdout: 20%", "--cv", "--cv and --holdout do not go together"),
     ],
 )
-def test_what_a_file_brings_is_refused_beside_an_option_too(stored, asked, message, tmp_path):
+def test_fit_rejects_options_that_contradict_the_file(stored, asked, message, tmp_path):
     (tmp_path / "c.yaml").write_text(stored)
     with pytest.raises(UserError, match=message):
         fit_options(["--config", str(tmp_path / "c.yaml"), asked, "5"])
 
 
-def test_an_encoder_on_a_named_data_set_takes_method_and_labels_as_without():
+def test_fit_with_an_encoder_keeps_method_and_labels():
     run = fit_options(["--data", "cifar10", "--encoder", "efficientnet-lite0"]).config
     assert (run.method, run.labels) == (recipe().method, recipe().labels)
 
@@ -117,7 +117,7 @@ def test_resume_auto_goes_on_only_where_there_is_a_run(tmp_path):
     assert fit_options(arguments).resume
 
 
-def test_another_method_does_not_take_over_the_constants_of_the_files(tmp_path):
+def test_fit_with_another_method_drops_the_files_constants(tmp_path):
     config = tmp_path / "c.yaml"
     config.write_text("method: uda\nselection:\n  threshold: 0.8\ntarget:\n  temperature: 0.4\noptimizer:\n  lr: 0.5\n")
     same, other = (fit_options(["--config", str(config), *more]).config for more in ([], ["--method", "fixmatch"]))
@@ -135,7 +135,7 @@ def test_resume_prints_and_takes_the_settings_of_the_run(tmp_path, capsys):
     assert "seed: 7" in capsys.readouterr().out
 
 
-def test_one_switch_follows_the_released_code_and_each_point_is_a_setting_of_its_own():
+def test_fidelity_released_sets_each_point():
     arguments = ["--method", "bam-uda", "--fidelity", "released"]
     released = fit_options(arguments).config
     assert (released.selection.statistic, released.selection.lagged, released.head.kl) == ("std", True, "mean")
@@ -157,13 +157,13 @@ def test_one_switch_follows_the_released_code_and_each_point_is_a_setting_of_its
         ["--method", "fixmatch+ema", "--fidelity", "released", "--weak_norm", "batch-kept"],
     ],
 )
-def test_what_a_method_reads_can_be_set(arguments):
+def test_fit_sets_what_a_method_reads(arguments):
     stored = flatten(dataclasses.asdict(fit_options(arguments).config))
     for option, value in zip(arguments[::2], arguments[1::2], strict=True):
         assert str(stored[option[2:]]).lower() == value
 
 
-def test_own_data_come_first_and_all_their_labels_are_used(tmp_path):
+def test_fit_uses_all_labels_of_own_data(tmp_path):
     options = fit_options([str(tmp_path), "--steps", "7"])
     assert (options.config.data, options.config.labels, options.config.method) == (str(tmp_path), "all", "bam-uda")
     table = fit_options([str(tmp_path), "--labels", "some/labels.csv", "--method", "fixmatch"])

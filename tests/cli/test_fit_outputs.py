@@ -55,7 +55,7 @@ def rows(path):
 
 
 @pytest.mark.slow
-def test_every_unlabelled_picture_is_predicted(run, place):
+def test_fit_outputs_predict_every_unlabelled_picture(run, place):
     found = rows(run / "predictions.csv")
     assert len(found) == 90
     assert set(found[0]) == {"sample", "class", "confidence", "entropy", "confidence_std"}
@@ -66,7 +66,7 @@ def test_every_unlabelled_picture_is_predicted(run, place):
 
 
 @pytest.mark.slow
-def test_the_page_shows_what_to_label_next_and_names_as_text(run):
+def test_fit_page_shows_suggestions_and_escapes_names(run):
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "What to label next" in page
     assert "<b>1</b>" not in page
@@ -82,7 +82,7 @@ def test_cross_validation_leaves_a_run_for_each_part(run):
     assert "by cross-validation of the run itself over the 30 labels" in (run / "report.html").read_text()
 
 
-def test_more_labels_make_another_run(run, place, capsys):
+def test_fit_from_a_run_adds_labels(run, place, capsys):
     assert main(["suggest", str(run), "-n", "3", "-o", str(place / "next.csv")]) == 0
     suggested = rows(place / "next.csv")
     assert [row["label"] for row in suggested] == ["", "", ""]
@@ -113,12 +113,12 @@ def test_more_labels_make_another_run(run, place, capsys):
         (["phc", "--labels", "some.csv"], "is not a folder"),
     ],
 )
-def test_what_does_not_go_together_is_refused(words, message, run, capsys):
+def test_fit_rejects_options_that_exclude_each_other(words, message, run, capsys):
     assert main(["fit", *(str(run) if word == "RUN" else word for word in words)]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_one_class_is_not_enough(place, tmp_path, capsys):
+def test_fit_rejects_one_class(place, tmp_path, capsys):
     write(tmp_path / "one.csv", [("=0.png", "cat"), ("=2.png", "cat")])
     words = ["fit", str(place / "pictures"), "--labels", str(tmp_path / "one.csv"), "--out", str(tmp_path / "run")]
     assert main([*words, *SMALL]) == 2
@@ -126,21 +126,21 @@ def test_one_class_is_not_enough(place, tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_class_with_one_label_is_named(place, tmp_path, capsys):
+def test_fit_names_a_class_with_one_label(place, tmp_path, capsys):
     write(tmp_path / "two.csv", [("=0.png", "cat"), ("=2.png", "cat"), ("=4.png", "dog")])
     words = ["fit", str(place / "pictures"), "--labels", str(tmp_path / "two.csv"), "--out", str(tmp_path / "run")]
     assert main([*words, *SMALL, "--steps", "2"]) == 0
     assert "Only one label: dog." in capsys.readouterr().out
 
 
-def test_a_test_picture_that_was_learnt_from_is_told_of(digits_data):
+def test_fit_warns_of_leaked_test_pictures(digits_data):
     run = TrainedRun(None)
     run.data, run.labelled = DataSet("d", digits_data.train, digits_data.train), np.array([3, 4])
     (note,) = write_fit_outputs.data_warnings(run)
     assert "test pictures are nearly the same as labelled ones" in note
 
 
-def test_an_estimate_reads_well():
+def test_format_estimate_reads_well():
     words = write_fit_outputs.format_estimate(Estimate(50, 60), "the run itself")
     assert words.startswith("Right for about 83% of samples like the labelled ones (95% interval 65% to 93%)")
     assert RunConfig(labels="a.csv,b.csv").label_files == ("a.csv", "b.csv")

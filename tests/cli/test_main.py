@@ -64,7 +64,7 @@ def test_help_names_every_command(capsys):
         (["export", "nowhere", "--onnx", "x.onnx"], "nowhere is not a run folder"),
     ],
 )
-def test_a_users_mistake_is_one_line_and_exit_code_2(arguments, message, capsys, tmp_path, monkeypatch):
+def test_main_prints_a_mistake_as_one_line_with_exit_code_2(arguments, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
     said = capsys.readouterr().err
@@ -75,7 +75,7 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(arguments, message, capsys,
 
 
 @pytest.mark.slow
-def test_a_whole_session_at_the_command_line(tiny, tmp_path, capsys):
+def test_main_fits_evaluates_predicts_and_suggests(tiny, tmp_path, capsys):
     from surelabel.config.settings import to_yaml
 
     config = tmp_path / "run.yaml"

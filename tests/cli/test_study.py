@@ -61,7 +61,7 @@ def test_list_describes_each_study_and_estimates_its_time(tmp_path, capsys):
         (["study", "phc", "--set", "size=paper"], "--scale paper makes runs of the paper's size"),
         (["study", "--list", "--data", "phc"], "needs the name of a study"),
         (["study", "table1", "--tables", "--set", "optimizer.lars_trust=0.002"], "do not go together"),
-        (["study", "phc", "--storage", "mysql://x"], "--storage mysql"),
+        (["study", "phc", "--storage", "mysql://x"], "storage mysql"),
         (["study", "curves", "--data", "cifar10"], "To leave it out, name the other"),
         (["study", "import", "nowhere"], "nowhere is not a folder"),
         (["sweep"], "name at least one setting to tune"),

@@ -15,7 +15,7 @@ NAMES = ("a", "b", "c")
     ("text", "meaning"),
     [("20%", Fraction(1, 5)), ("0.5 %", Fraction(1, 200)), ("2/5", Fold(2, 5)), ("1/2", Fold(1, 2))],
 )
-def test_a_share_or_a_part(text, meaning):
+def test_holdout_is_a_share_or_a_part(text, meaning):
     assert parse_holdout(text) == meaning
 
 
@@ -26,7 +26,7 @@ def test_anything_else_is_refused(text):
 
 
 @given(st.lists(st.integers(0, 2), min_size=3, max_size=60), st.integers(2, 6), st.integers(0, 5))
-def test_each_labelled_sample_is_in_exactly_one_part(labels, parts, seed):
+def test_holdout_parts_partition_the_labelled(labels, parts, seed):
     labels = np.array(labels)
     labelled = np.arange(0, len(labels), 2)
     if parts > len(labelled):
@@ -38,7 +38,7 @@ def test_each_labelled_sample_is_in_exactly_one_part(labels, parts, seed):
         assert np.ptp([(labels[part] == number).sum() for part in found]) <= 2
 
 
-def test_a_share_is_of_each_class_and_leaves_it_a_label():
+def test_holdout_share_leaves_each_class_a_label():
     labels = np.repeat([0, 1, 2, -1], [10, 2, 1, 20])
     held = choose_held_out(labels, np.arange(13), Fraction(1, 5), 0, NAMES)
     assert np.bincount(labels[held], minlength=3).tolist() == [2, 1, 0]
@@ -53,7 +53,7 @@ def test_single_labels_cannot_be_kept_aside():
         choose_held_out(np.arange(3), np.arange(3), Fold(1, 4), 0, NAMES)
 
 
-def test_what_is_held_out_leaves_the_pool(digits_data):
+def test_holdout_leaves_the_pool(digits_data):
     labelled = np.array([3, 10, 500, 1399])
     data, kept = without(digits_data, labelled, np.array([10, 1399]))
     assert len(data.train) == 1398

@@ -7,17 +7,17 @@ from surelabel.utils.errors import UserError
 from tests.data.benchmarks.official_files import cifar_files, cifar_parts, write_cifar
 
 
-def test_a_name_loads_the_set_in_the_data_folder(tmp_path):
+def test_open_data_loads_a_named_set(tmp_path):
     write_cifar(tmp_path, "cifar10", "binary", False, cifar_files("cifar10", "binary", cifar_parts("cifar10")))
     assert len(open_data("cifar10", str(tmp_path)).train) == 20
 
 
-def test_the_crystals_come_with_the_package():
+def test_open_data_has_the_crystals():
     data = open_data("phc")
     assert (len(data.train), len(data.test), len(data.classes)) == (9876, 1500, 5)
 
 
-def test_a_path_loads_what_is_there(digits_file, tmp_path):
+def test_open_data_loads_any_path(digits_file, tmp_path):
     assert len(open_data(str(digits_file)).train) == 1400
     assert len(open_data(digits_file.name, str(digits_file.parent)).train) == 1400
     np.save(tmp_path / "images.npy", np.zeros((5, 8, 8), dtype=np.uint8))
@@ -25,7 +25,7 @@ def test_a_path_loads_what_is_there(digits_file, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "message"), [("cifra10", "Did you mean 'cifar10'"), ("a/b.npz", "It can be phc")])
-def test_what_is_not_there_is_told_with_what_there_is(name, message):
+def test_open_data_names_what_there_is(name, message):
     with pytest.raises(UserError, match=message):
         open_data(name)
 
@@ -34,11 +34,11 @@ def test_what_is_not_there_is_told_with_what_there_is(name, message):
     ("name", "message"),
     [("wine.tsv", "tables are read from .csv and .parquet"), ("cat.jpg", "give the folder of pictures")],
 )
-def test_a_file_of_another_kind_is_told_what_to_give_instead(name, message, tmp_path):
+def test_open_data_says_what_to_give_instead(name, message, tmp_path):
     (tmp_path / name).write_text("x\ty\n")
     with pytest.raises(UserError, match=message):
         open_data(str(tmp_path / name))
 
 
-def test_the_names_that_options_know_are_those_that_load():
+def test_named_data_are_those_that_load():
     assert set(NAMED_DATA) == set(NAMED)

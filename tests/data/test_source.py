@@ -62,7 +62,7 @@ def test_predictions_and_suggestions_name_the_rows_of_the_file(tmp_path, capsys,
     capsys.readouterr()
 
 
-def test_a_part_has_the_samples_of_its_rows_and_the_classes_of_the_whole(digits_data):
+def test_subset_has_its_rows_and_all_classes(digits_data):
     whole = digits_data.train
     rows = np.array([7, 3, 900])
     part = Subset(whole, rows)

@@ -26,7 +26,7 @@ def _imagenet(place: Path, image_size: int | None = None, shape: tuple[int, int,
     return folder.load(place, size=image_size or PHOTOGRAPH if shape is None else shape[1])
 
 
-# The names that --data takes; each loads from --data-dir.
+# The data sets by name, each with its loader.
 NAMED: dict[str, Callable[[str | None], DataSet]] = {
     "phc": lambda where: phc.load(where) if where else phc.load(),
     "cifar10": lambda where: cifar.load(where or ".", "cifar10"),

@@ -64,7 +64,7 @@ def load(path: Path) -> CrystalSet:
         with np.load(path, allow_pickle=False) as arrays:
             crystals = CrystalSet(**{field.name: arrays[field.name] for field in fields(CrystalSet)})
     except FileNotFoundError as error:
-        raise UserError(f"{path} does not exist: make it with `surelabel data make-phc --out {path}`") from error
+        raise UserError(f"{path} does not exist: make it with `surelabel data make-phc`") from error
     except Exception as error:  # a damaged archive raises one of a dozen types
         raise UserError(f"{path} is not a readable crystal set ({error}): make it again") from error
     n = len(crystals.index)

@@ -18,5 +18,5 @@ STUDIES: dict[str, Study] = {
 
 def find(name: str) -> Study:
     if name not in STUDIES:
-        raise UserError(f"there is no study {name!r}.{suggestion(name, STUDIES)} `surelabel study --list` lists them")
+        raise UserError(f"there is no study {name!r}.{suggestion(name, STUDIES)}")
     return STUDIES[name]

@@ -77,7 +77,7 @@ def open_storage(url: str) -> "optuna.storages.RDBStorage":
     kind, _, rest = url.partition(":")
     slashes = "///" if kind == "sqlite" else "//"
     if kind not in ("sqlite", "postgresql") or not rest.startswith(slashes):
-        raise UserError(f"--storage {kind}:...: write sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME")
+        raise UserError(f"storage {kind}:...: write sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME")
     engine: dict[str, Any] = {"pool_pre_ping": True}
     if kind == "sqlite":
         engine["connect_args"] = {"timeout": 120}
@@ -86,7 +86,7 @@ def open_storage(url: str) -> "optuna.storages.RDBStorage":
         shown = make_url(driver).render_as_string(hide_password=True)
     except (SQLAlchemyError, ValueError) as error:  # its message may hold the password
         raise UserError(
-            f"--storage {kind}:... is not a URL: write postgresql://USER:PASSWORD@HOST:PORT/NAME, with a number as PORT"
+            f"storage {kind}:... is not a URL: write postgresql://USER:PASSWORD@HOST:PORT/NAME, with a number as PORT"
         ) from error
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)

@@ -16,7 +16,7 @@ def colour(count=6, dtype=np.uint8, seed=0):
 
 @settings(max_examples=50)
 @given(hnp.arrays(np.uint8, st.tuples(st.integers(1, 5), st.sampled_from([1, 3]), st.just(8), st.just(6))), st.data())
-def test_every_layout_gives_the_same_images(images, data):
+def test_as_images_reads_every_layout_alike(images, data):
     index = np.array(data.draw(st.lists(st.integers(0, len(images) - 1), min_size=1)))
     sources = [ArraySource(images), ArraySource(np.ascontiguousarray(images.transpose(0, 2, 3, 1)))]
     if images.shape[1] == 1:
@@ -43,7 +43,7 @@ def test_images_given_out_may_be_changed_without_changing_the_source():
     np.testing.assert_array_equal(images, colour())
 
 
-def test_the_layout_must_be_said_where_both_readings_are_possible():
+def test_as_images_asks_for_an_ambiguous_layout():
     images = np.zeros((5, 3, 8, 3), dtype=np.uint8)
     with pytest.raises(UserError, match="say layout='NCHW' or layout='NHWC'"):
         ArraySource(images)
@@ -66,7 +66,7 @@ def test_the_layout_must_be_said_where_both_readings_are_possible():
         (np.zeros((5, 8, 8), dtype=object), "uint8 or floats, not object"),
     ],
 )
-def test_what_is_no_array_of_images_is_refused(images, message):
+def test_as_images_rejects_other_arrays(images, message):
     with pytest.raises(UserError, match=message):
         ArraySource(images)
 
@@ -81,7 +81,7 @@ def test_nan_among_labels_is_unlabelled(kind):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])
 @pytest.mark.parametrize("chunk", [1, 2**24])
-def test_the_first_image_that_is_not_finite_in_float32_is_named(bad, chunk, monkeypatch):
+def test_as_images_names_the_first_image_not_finite(bad, chunk, monkeypatch):
     monkeypatch.setattr(statistics, "CHUNK_BYTES", chunk)
     images = colour(dtype=np.float64)
     images[3, 1, 2, 5] = bad
@@ -106,7 +106,7 @@ def test_statistics_keep_their_digits_beside_a_large_mean():
 
 
 @pytest.mark.parametrize("value", [0.1, 1e-30, 7.0])
-def test_a_constant_channel_gets_scale_one(value):
+def test_statistics_of_a_constant_channel_have_scale_one(value):
     images = np.random.default_rng(0).normal(size=(7, 3, 5, 5)).astype(np.float32)
     images[:, 1] = value
     offset, scale = channel_statistics(ArraySource(images))
@@ -119,7 +119,7 @@ def test_statistics_use_evenly_spread_images_at_most_as_many_as_asked_for():
     assert channel_statistics(ArraySource(images), most=3)[0] == (pytest.approx((0 + 49 + 99) / 3),)
 
 
-def test_own_data_take_offset_and_scale_from_the_training_images():
+def test_user_data_set_normalises_by_training_images():
     train, test = ArraySource(colour(), [0, 1] * 3), ArraySource(colour(2, seed=1), [0, 1], ["0", "1"])
     data = user_data_set("mine", train, test)
     assert (data.offset, data.scale) == channel_statistics(train)
@@ -134,6 +134,6 @@ def test_own_data_take_offset_and_scale_from_the_training_images():
         (ArraySource(colour(2), [0, -1]), "test sample 1 has no label"),
     ],
 )
-def test_a_test_set_that_does_not_fit_is_refused(test, message):
+def test_user_data_set_rejects_another_test_shape(test, message):
     with pytest.raises(UserError, match=message):
         user_data_set("mine", ArraySource(colour(), [0, 1] * 3), test)

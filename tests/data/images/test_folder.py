@@ -46,7 +46,7 @@ FOUR = {
 }
 
 
-def test_a_folder_for_each_class(tmp_path):
+def test_load_takes_a_folder_per_class(tmp_path):
     write(tmp_path, FOUR)
     data = folder.load(tmp_path)
     order = sorted(FOUR)
@@ -78,7 +78,7 @@ def test_train_test_and_unlabelled_folders(tmp_path):
     np.testing.assert_array_equal(everything(data.test), as_arrays(picture(8), picture(7)))
 
 
-def test_a_class_may_be_called_train(tmp_path):
+def test_load_takes_a_class_named_train(tmp_path):
     write(tmp_path, {"train/a.png": picture(0), "car/b.png": picture(1)})
     assert folder.load(tmp_path).classes == ("car", "train")
 
@@ -99,7 +99,7 @@ def test_files_that_the_table_does_not_name_are_unlabelled(tmp_path):
     assert (data.classes, data.train.skipped) == (("cat", "dog"), ())
 
 
-def test_a_table_may_lie_elsewhere_and_name_a_test_set(tmp_path):
+def test_load_takes_a_label_table_from_elsewhere(tmp_path):
     write(tmp_path / "data", {"train/a.png": picture(0), "train/b.png": picture(1), "test/c.png": picture(2)})
     table = tmp_path / "mine.csv"
     table.write_text("path,label\ntrain/a.png,cat\ntest/c.png,cat\n")
@@ -116,7 +116,7 @@ def test_labelled_images_take_the_numbers_of_given_classes_and_others_are_unknow
         folder.load_labelled(tmp_path, ["cat", "große Katze"], (3, 10, 12))
 
 
-def test_a_table_of_labels_is_no_picture_that_could_not_be_read(tmp_path, monkeypatch):
+def test_load_does_not_skip_the_label_table(tmp_path, monkeypatch):
     monkeypatch.setenv("SURELABEL_CACHE", str(tmp_path / "cache"))
     place = tmp_path / "pictures"
     write(place, {"a.png": picture(0), "b.png": picture(1), "labels.csv": b"path,label\na.png,cat\n"})
@@ -129,13 +129,13 @@ def test_a_table_of_labels_is_no_picture_that_could_not_be_read(tmp_path, monkey
     assert list((tmp_path / "cache").glob("*.pixels")) == made  # one cache for both
 
 
-def test_an_unknown_class_of_the_test_set_is_refused(tmp_path):
+def test_load_rejects_an_unknown_test_class(tmp_path):
     write(tmp_path, {"train/cat/a.png": picture(0), "test/dgo/b.png": picture(1)})
     with pytest.raises(UserError, match=r"test/dgo/b\.png has the class 'dgo', not one of cat"):
         folder.load(tmp_path)
 
 
-def test_a_test_image_without_a_class_is_refused(tmp_path):
+def test_load_rejects_a_test_image_without_class(tmp_path):
     write(tmp_path, {"train/cat/a.png": picture(0), "test/b.png": picture(1)})
     with pytest.raises(UserError, match=r"test image test/b\.png has no class"):
         folder.load(tmp_path)
@@ -168,7 +168,7 @@ def test_sixteen_bit_images_join_a_grey_set_of_one_channel(tmp_path):
         ([(12, 10)] * 3, 16, (16, 16)),
     ],
 )
-def test_all_images_take_the_asked_size_or_that_of_half_of_them_or_32(tmp_path, sizes, size, expected):
+def test_load_scales_to_the_asked_or_common_size(tmp_path, sizes, size, expected):
     write(tmp_path, {f"a/{number}.png": picture(number, size=one) for number, one in enumerate(sizes)})
     assert folder.load(tmp_path, size=size).train.shape == (3, *expected)
 
@@ -193,7 +193,7 @@ def test_files_that_cannot_be_used_are_skipped_and_listed_with_the_reason(tmp_pa
     assert skipped["dog/notes.txt"] == "not named as an image"
 
 
-def test_an_image_that_is_too_large_is_skipped(tmp_path, monkeypatch):
+def test_load_skips_too_large_images(tmp_path, monkeypatch):
     monkeypatch.setattr("surelabel.data.images.decode.MOST_PIXELS", 200)
     write(tmp_path, FOUR | {"cat/large.png": picture(0, size=(15, 14))})
     assert [name for name, _ in folder.load(tmp_path).train.skipped] == ["cat/large.png"]
@@ -230,20 +230,20 @@ def test_links_to_class_folders_are_followed_and_loops_are_not(tmp_path):
         ({"train/a/x.png": picture(0), "test/a/y.png": b""}, "not one image can be read"),
     ],
 )
-def test_where_nothing_is_left_it_is_an_error(tmp_path, files, message):
+def test_load_rejects_a_folder_without_images(tmp_path, files, message):
     write(tmp_path, files)
     with pytest.raises(UserError, match=message):
         folder.load(tmp_path)
 
 
-def test_an_empty_class_folder_is_not_passed_over_in_silence(tmp_path):
+def test_load_names_an_empty_class_folder(tmp_path):
     write(tmp_path, FOUR)
     (tmp_path / "bird").mkdir()
     with pytest.raises(UserError, match="no training image of class 'bird' can be read"):
         folder.load(tmp_path)
 
 
-def test_a_set_that_would_fill_the_memory_is_refused_before_it_is_decoded(tmp_path, monkeypatch):
+def test_load_rejects_what_would_fill_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(picture_cache, "MOST_BYTES", 1000)
     monkeypatch.setattr(picture_cache, "decode", lambda *_: pytest.fail("decoded"))
     write(tmp_path, FOUR)
@@ -252,7 +252,7 @@ def test_a_set_that_would_fill_the_memory_is_refused_before_it_is_decoded(tmp_pa
         folder.load(tmp_path)
 
 
-def test_a_missing_folder_and_a_wrong_size_are_refused(tmp_path):
+def test_load_rejects_a_missing_folder_and_a_wrong_size(tmp_path):
     with pytest.raises(UserError, match="there is no folder"):
         folder.load(tmp_path / "absent")
     with pytest.raises(UserError, match="at least 1 pixel"):
@@ -269,7 +269,7 @@ def test_a_missing_folder_and_a_wrong_size_are_refused(tmp_path):
         ("path,label\n../a.png,cat\n", "leads out of the data folder"),
     ],
 )
-def test_a_wrong_table_stops_the_load(tmp_path, table, message):
+def test_load_stops_at_a_wrong_label_table(tmp_path, table, message):
     write(tmp_path, FOUR | {"labels.csv": table.encode()})
     with pytest.raises(UserError, match=message):
         folder.load(tmp_path)

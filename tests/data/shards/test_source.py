@@ -61,7 +61,7 @@ def pixels(number, size=(12, 10)):
     return np.asarray(picture(number, size)).transpose(2, 0, 1)
 
 
-def test_every_sample_by_index_is_what_pillow_makes_of_it(some):
+def test_shards_samples_equal_pillows(some):
     data = open_data(str(some))
     assert (len(data.train), len(data.test), data.classes) == (90, 8, ("0", "1", "2"))
     order = np.random.default_rng(0).permutation(90)
@@ -93,7 +93,7 @@ def test_images_take_the_size_of_half_of_them_or_32_and_one_channel_if_all_are_g
     assert shards.load(tmp_path / "b", shape=(3, 9, 8)).train.shape == (3, 9, 8)
 
 
-def test_what_was_asked_for_ahead_is_not_decoded_again_and_the_oldest_is_given_up(some, monkeypatch):
+def test_shards_prefetch_decodes_once(some, monkeypatch):
     source = shards.load(some).train
     decoded = []
     decode = shards.decode
@@ -117,7 +117,7 @@ def test_batches_are_read_ahead_and_are_those_asked_for(some):
     np.testing.assert_array_equal(np.concatenate(batches), source.samples(index))
 
 
-def test_a_part_of_shards_is_read_ahead_too(some):
+def test_shards_prefetch_works_on_a_subset(some):
     whole = shards.load(some).train
     part = Subset(whole, np.arange(60, 20, -1))
     assert part.block_size == whole.block_size == shards.BLOCK
@@ -136,7 +136,7 @@ def loader_of(run, data, world=ALONE):
 
 
 @pytest.mark.parametrize("method", ["fixmatch", "supervised", "paws"])
-def test_the_next_step_is_begun_while_this_one_is_used_and_any_step_can_be_the_first(tiny, some, method):
+def test_shards_prefetch_the_next_step(tiny, some, method):
     run = run_of(tiny, some, method=method)
     through, at_once = (loader_of(run, shards.load(some)) for _ in range(2))
     batches = [through(step) for step in range(4)]
@@ -180,7 +180,7 @@ def test_training_on_shards_has_the_losses_of_the_same_images_in_memory(tiny, so
     assert losses(run, data) == losses(run, user_data_set("memory", images, None))
 
 
-def test_a_pass_takes_every_image_once_from_few_runs_at_a_time(some, monkeypatch):
+def test_shards_epoch_takes_every_image_once(some, monkeypatch):
     monkeypatch.setattr(randomness, "WINDOW", 64)
     data = shards.load(some)
     loader = Loader(data.train, np.arange(6), 0, 2, 5, torch.device("cpu"), *(lambda images, draws: images,) * 3)
@@ -191,7 +191,7 @@ def test_a_pass_takes_every_image_once_from_few_runs_at_a_time(some, monkeypatch
     assert (np.diff(window) > 1).sum() <= 2  # two runs of 32, of which one may go round the end
 
 
-def test_two_processes_see_the_batch_of_one(tiny, some):
+def test_shards_two_ranks_see_the_batch_of_one(tiny, some):
     run = run_of(tiny, some, method="fixmatch")
     run = replace(run, batch=Batch(4, 3))
     data = shards.load(some)
@@ -201,7 +201,7 @@ def test_two_processes_see_the_batch_of_one(tiny, some):
         assert torch.equal(torch.cat([getattr(half, name) for half in halves]), getattr(whole, name)), name
 
 
-def test_a_source_may_be_handed_to_another_process(some):
+def test_shards_source_can_be_pickled(some):
     source = shards.load(some).train
     source.prefetch(np.arange(4))
     copy = pickle.loads(pickle.dumps(source))
@@ -219,7 +219,7 @@ def damaged(tmp_path, wrong, count=60):
 
 
 @pytest.mark.filterwarnings("ignore:.*stands in for it")
-def test_another_of_the_class_stands_in_for_an_image_that_cannot_be_decoded(tmp_path):
+def test_shards_replace_an_undecodable_image(tmp_path):
     source = shards.load(damaged(tmp_path, [7, 13, 59])).train
     with pytest.warns(UserWarning, match=r"a\.tar, 0007\.png cannot be decoded") as told:
         source.samples(np.arange(60))
@@ -242,7 +242,7 @@ def test_too_many_images_that_cannot_be_decoded_end_the_run(tmp_path, wrong, cou
         shards.load(damaged(tmp_path, wrong, count)).train.samples(np.arange(count))
 
 
-def test_a_shard_that_changes_or_goes_while_it_is_used_ends_the_run_with_words(some):
+def test_shards_stop_when_a_shard_changes(some):
     source = shards.load(some).train
     os.utime(some / "train-1.tar", (1, 1))
     with pytest.raises(UserError, match=r"train-1\.tar was changed since the run began"):
@@ -253,7 +253,7 @@ def test_a_shard_that_changes_or_goes_while_it_is_used_ends_the_run_with_words(s
         source.samples(np.arange(30, 40))
 
 
-def test_a_worker_that_fails_is_heard_and_nothing_waits_for_it(some, monkeypatch):
+def test_shards_raise_a_workers_failure(some, monkeypatch):
     source = shards.load(some).train
 
     def no_memory(*_, **__):
@@ -284,7 +284,7 @@ def test_shards_without_a_part_in_their_names_are_all_for_training(tmp_path):
     assert (len(data.train), data.test) == (6, None)
 
 
-def test_a_folder_of_images_with_an_archive_in_it_stays_one(tmp_path):
+def test_shards_are_not_a_folder_with_an_archive(tmp_path):
     write_folder(tmp_path, {"cat/a.png": picture(0), "dog/b.png": picture(1)})
     write(tmp_path, {"c.tar": members(range(3))})
     data = open_data(str(tmp_path))
@@ -304,7 +304,7 @@ def test_damaged_archives_are_refused_before_anything_is_trained(some, tiny):
         fit_folder(run_of(tiny, some))
 
 
-def test_nothing_is_ever_unpacked(tmp_path):
+def test_shards_are_never_unpacked(tmp_path):
     traps = {"../escaped.png": png(), str(tmp_path / "absolute.png"): png(), "0.png": png(), "a.png/b.png": png()}
     kinds = [("trap.png", tarfile.SYMTYPE, "/etc"), ("trap.png/x.png", tarfile.REGTYPE, "")]
     place = write(tmp_path / "s", {})
@@ -317,7 +317,7 @@ def test_nothing_is_ever_unpacked(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_stopped_run_on_shards_goes_on_bit_for_bit(some, tiny, tmp_path, monkeypatch):
+def test_shards_run_resumes_bit_for_bit(some, tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(randomness, "WINDOW", 64)
     run = run_of(tiny, some, method="fixmatch", steps=12)
     whole = fit_folder(replace(run, out=str(tmp_path / "whole")))

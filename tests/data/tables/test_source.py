@@ -25,7 +25,7 @@ def test_rows_become_samples_and_an_empty_label_means_unlabelled(tmp_path):
     assert (data.offset, data.scale) == ((0.0,) * 4, (1.0,) * 4)
 
 
-def test_a_split_column_makes_a_test_set_that_the_encoding_never_saw(tmp_path):
+def test_load_split_column_is_unseen_by_the_encoding(tmp_path):
     data = load(written(tmp_path, "x,y,split\n0,0,train\n2,1,\n100,1,test\n"))
     assert data.train.samples(np.arange(2)).tolist() == [[-1], [1]]
     assert data.test.samples(np.arange(1)).tolist() == [[99]]
@@ -37,7 +37,7 @@ def test_numbered_classes_keep_their_order_and_minus_one_may_be_one_of_two(tmp_p
     assert load(written(tmp_path, "x,y\n1,-1\n2,1\n3,1\n")).classes == ("-1", "1")
 
 
-def test_another_label_column_leaves_a_column_named_y_alone(tmp_path):
+def test_load_with_a_label_column_keeps_a_column_y(tmp_path):
     data = load(written(tmp_path, "x,y,kind\n1,5,a\n2,6,b\n4,8,a\n"), "kind")
     assert (data.classes, data.train.shape) == (("a", "b"), (2,))
 
@@ -49,7 +49,7 @@ def test_settings_make_columns_categorical_or_leave_them_out(tmp_path):
     assert data.train.shape == (4,)
 
 
-def test_a_column_of_row_numbers_is_left_out_although_the_split_tears_it(tmp_path):
+def test_load_leaves_out_row_numbers(tmp_path):
     rows = "\n".join(f"{n},{n * n},{n % 2},{'test' if n % 3 == 0 else 'train'}" for n in range(20))
     data = load(written(tmp_path, f"n,x,y,split\n{rows}\n"))
     assert data.train.notes == ("column 'n' is left out: it only counts the rows",)
@@ -74,7 +74,7 @@ def test_a_column_of_row_numbers_is_left_out_although_the_split_tears_it(tmp_pat
         ("name,y\nx,0\nx,1\n", "no column to learn from. column 'name' is left out: it is 'x' everywhere"),
     ],
 )
-def test_a_hostile_table_is_refused_in_words(tmp_path, text, message):
+def test_load_rejects_hostile_tables(tmp_path, text, message):
     path = written(tmp_path, text)
     with pytest.raises(UserError, match=message) as caught:
         load(path)
@@ -95,7 +95,7 @@ def test_whole_numbers_with_gaps_are_the_classes_that_they_were(tmp_path):
     assert codes.classes == ("1.5", "2.0", "007")
 
 
-def test_a_table_of_test_rows_alone_can_be_evaluated_and_errors_name_its_rows(tmp_path):
+def test_load_labelled_takes_test_rows_alone(tmp_path):
     data = load(written(tmp_path, "a,y\n1,p\n2,q\n4,q\n"))
     held = load_labelled(written(tmp_path, "a,y,split\n1,q,test\n2,p,test\n"), data.train.encoding, data.classes)
     assert (held.labels.tolist(), held.numbers.tolist()) == ([1, 0], [0, 1])
@@ -112,7 +112,7 @@ def test_classes_that_may_not_be_meant_as_such_are_told(tmp_path):
     )
 
 
-def test_what_a_file_stores_as_a_category_may_look_like_numbers(tmp_path):
+def test_load_keeps_categories_that_look_like_numbers(tmp_path):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"grade": ["1", "2", "other", "3"] * 5, "y": ["a", "b"] * 10})
     frame.to_parquet(tmp_path / "texts.parquet")
@@ -130,7 +130,7 @@ def test_columns_that_are_not_there_are_told(tmp_path):
         load(path, settings=Table(ignored="sise"))
 
 
-def test_a_new_table_is_encoded_as_the_training_table_was(tmp_path):
+def test_load_unlabelled_encodes_as_in_training(tmp_path):
     data = load(written(tmp_path, GOOD))
     new = written(tmp_path, "note,colour,size\nhi,green,2\nho,blue,4\n")
     source = load_unlabelled(new, data.train.encoding, data.classes)
