@@ -27,7 +27,7 @@ MAP = (ROOT / "docs" / "paper-map.md").read_text()
 
 
 @pytest.mark.slow
-def test_a_method_is_added_by_one_file_and_one_line(tiny, tmp_path, monkeypatch, digits_file, capsys):
+def test_registry_takes_a_method_by_one_line(tiny, tmp_path, monkeypatch, digits_file, capsys):
     """The guide's file, as it stands, with its line in the registry: trained, resumed, and with a teacher."""
     code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "add-a-method.md").read_text(), re.DOTALL)[1]
     (tmp_path / "rising_method.py").write_text(code)
@@ -42,7 +42,7 @@ def test_a_method_is_added_by_one_file_and_one_line(tiny, tmp_path, monkeypatch,
     assert "--selection.threshold has no effect" in capsys.readouterr().err
 
 
-def test_the_network_and_views_of_the_guide_work_as_they_stand(tmp_path, monkeypatch):
+def test_own_modules_guide_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "own-modules.md").read_text(), re.DOTALL)[1]
     random = np.random.default_rng(0)
@@ -57,7 +57,7 @@ def test_the_network_and_views_of_the_guide_work_as_they_stand(tmp_path, monkeyp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ["suggest.md", "calibration.md"])
-def test_what_the_guides_do_with_a_run_works_as_it_stands(page, tmp_path, monkeypatch, capsys):
+def test_guides_code_with_a_run_runs(page, tmp_path, monkeypatch, capsys):
     pytest.importorskip("mapie")
     monkeypatch.chdir(tmp_path)
     small = replace(recipe("uda", "phc", "10%"), steps=2, batch=Batch(4, 1), network=Network("wrn-10-1"), threads=1)
@@ -68,7 +68,7 @@ def test_what_the_guides_do_with_a_run_works_as_it_stands(page, tmp_path, monkey
 
 
 @pytest.mark.parametrize("entry", sorted(set(re.findall(r"`(surelabel(?:\.\w+)+)`", MAP))))
-def test_every_function_in_the_paper_map_exists(entry):
+def test_paper_map_functions_exist(entry):
     parts = entry.split(".")
     for cut in range(len(parts), 0, -1):
         try:
@@ -82,7 +82,7 @@ def test_every_function_in_the_paper_map_exists(entry):
 
 
 @pytest.mark.parametrize("entry", sorted(set(re.findall(r"`(tests/[\w/.]+)(?:::(\w+))?`", MAP))))
-def test_every_test_in_the_paper_map_exists(entry):
+def test_paper_map_tests_exist(entry):
     path, name = entry
     text = (ROOT / path).read_text()
     assert not name or f"def {name}(" in text
@@ -98,7 +98,7 @@ NUMBERED = [
 
 
 @pytest.mark.parametrize("entry", NUMBERED)
-def test_the_paper_map_has_all_that_the_paper_numbers(entry):
+def test_paper_map_has_all_numbered_parts(entry):
     rows = [row for row in ROWS if re.search(rf"(^|[,;] ){re.escape(entry)}([,;]|$)", row[0])]
     assert rows
     for row in rows:
@@ -108,7 +108,7 @@ def test_the_paper_map_has_all_that_the_paper_numbers(entry):
     assert any(row[4].startswith("`surelabel ") for row in rows)
 
 
-def test_every_command_in_the_paper_map_exists_and_every_study_is_in_it():
+def test_paper_map_commands_exist():
     from surelabel.cli.main import COMMANDS
     from surelabel.studies.catalogue import STUDIES
 
@@ -117,7 +117,7 @@ def test_every_command_in_the_paper_map_exists_and_every_study_is_in_it():
     assert sorted(command[1] for command in commands if command[0] == "study") == sorted(STUDIES)
 
 
-def test_a_study_is_where_the_paper_map_says():
+def test_paper_map_places_each_study():
     from surelabel.studies.catalogue import STUDIES
 
     for row in ROWS:
@@ -130,7 +130,7 @@ PAGES = sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glo
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_links_between_the_documents_lead_somewhere(page):
+def test_docs_links_exist(page):
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text()):
         assert (ROOT / page.parent / target).exists(), target
 
@@ -168,13 +168,13 @@ def read_only(words, monkeypatch):
 
 
 @pytest.mark.parametrize(("page", "words"), COMMANDS_OF, ids=lambda part: " ".join(part) if type(part) is list else "")
-def test_the_commands_of_the_documents_are_read_by_their_own_parsers(page, words, tmp_path, monkeypatch):
+def test_docs_commands_parse(page, words, tmp_path, monkeypatch):
     """Unknown options, wrong values, and settings that the method does not read are refused there."""
     monkeypatch.chdir(tmp_path)
     read_only(words, monkeypatch)
 
 
-def test_the_documents_have_commands_of_every_kind():
+def test_docs_show_every_command():
     from surelabel.cli.main import COMMANDS
 
     assert {words[0] for _, words in COMMANDS_OF} == set(COMMANDS) - {"recipes", "completion"}
@@ -189,23 +189,23 @@ def test_the_documents_have_commands_of_every_kind():
         "sweep --space selection.threshold=0.7:0.99 --data photos --labels 100",
     ],
 )  # fmt: skip
-def test_a_wrong_command_in_a_document_would_be_noticed(line, tmp_path, monkeypatch):
+def test_docs_check_notices_a_wrong_command(line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises((SystemExit, UserError)):
         read_only(line.split(), monkeypatch)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_a_run_folder_is_named_as_runs_name_theirs(page):
+def test_docs_name_run_folders_rightly(page):
     assert not re.search(r"\bruns/\S*%", (ROOT / page).read_text())  # 10 % of the labels are 10pct there
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_no_document_waits_for_a_figure(page):
+def test_docs_have_no_placeholders(page):
     assert not re.search(r"TO BE |TABLE-|-TABLE|TODO", (ROOT / page).read_text())
 
 
-def test_the_section_of_the_report_guide_works_as_it_stands(monkeypatch):
+def test_report_guide_section_renders(monkeypatch):
     from surelabel.report import Section, page
 
     codes = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "report.md").read_text(), re.DOTALL)

@@ -97,7 +97,7 @@ def ends_alike(run, folder):
 
 
 @pytest.mark.slow
-def test_a_run_killed_while_it_writes_a_checkpoint_ends_byte_for_byte_as_one_that_was_not(tiny, tmp_path):
+def test_run_killed_while_saving_ends_the_same(tiny, tmp_path):
     run, config = whole_run(tiny, tmp_path, "bam-uda+ema", 20)
     folder = tmp_path / "killed"
     assert start(config, folder, DYING).wait() == -signal.SIGKILL
@@ -107,7 +107,7 @@ def test_a_run_killed_while_it_writes_a_checkpoint_ends_byte_for_byte_as_one_tha
 
 @pytest.mark.skipif("SURELABEL_FAULTS" not in os.environ, reason="some minutes: `make faults`")
 @pytest.mark.parametrize("method", ["bam-uda+ema", "fixmatch", "paws+swa", "bam-paws"])
-def test_a_run_killed_at_a_random_moment_ends_byte_for_byte_as_one_that_was_not(tiny, tmp_path, method):
+def test_run_killed_at_random_ends_the_same(tiny, tmp_path, method):
     begun = time.monotonic()
     run, config = whole_run(tiny, tmp_path, method, 60)
     when = moments(time.monotonic() - begun + 4, random.Random(method))

@@ -69,7 +69,7 @@ READERS = {
 @pytest.mark.parametrize("name", READERS)
 @settings(max_examples=60)
 @given(data=st.data())
-def test_any_bytes(name, data):
+def test_readers_survive_any_bytes(name, data):
     read, _ = READERS[name]
     with_file(data.draw(st.binary(max_size=200)), read)
 
@@ -78,7 +78,7 @@ def test_any_bytes(name, data):
 @pytest.mark.parametrize("name", READERS)
 @settings(max_examples=60)
 @given(data=st.data())
-def test_a_good_file_that_was_changed_somewhere(name, data):
+def test_readers_survive_a_changed_file(name, data):
     read, good = READERS[name]
     start = data.draw(st.integers(0, len(good)))
     end = data.draw(st.integers(start, min(len(good), start + 8)))
@@ -88,21 +88,21 @@ def test_a_good_file_that_was_changed_somewhere(name, data):
 @pytest.mark.parametrize("name", ["yaml", "run", "csv", "task", "split"])
 @settings(max_examples=60)
 @given(text=st.text(alphabet=st.sampled_from('abc019:-[]{}",\n\t!&*#|>%@`=é\u202e'), max_size=60))
-def test_any_text_of_signs_that_mean_something(name, text):
+def test_readers_survive_meaningful_signs(name, text):
     read, _ = READERS[name]
     with_file(text.encode(), read)
 
 
 @settings(max_examples=30)
 @given(st.binary(max_size=300))
-def test_a_compressed_file_of_any_content(content):
+def test_readers_survive_any_compressed_file(content):
     with_file(gzip.compress(content), lambda path: read_files(path, ["one.bin"]))
 
 
 @pytest.mark.parametrize(
     "text", ["!!python/object/apply:os.system ['touch sprung']", "a: !!python/name:os.system", "&a [*a]"]
 )
-def test_yaml_that_would_make_objects_is_refused(text, tmp_path, monkeypatch):
+def test_read_yaml_makes_no_objects(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run.yaml").write_text(text)
     with pytest.raises(UserError):

@@ -54,7 +54,7 @@ def predictions(path):
 @pytest.mark.slow
 @pytest.mark.parametrize("holdout", [[], ["--holdout", "25%"]], ids=["all labels", "holdout"])
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_a_run_is_read_again_as_it_was_made(kind, holdout, place, tmp_path, capsys):
+def test_load_gives_the_run_as_trained(kind, holdout, place, tmp_path, capsys):
     if kind == "encoder" and not is_installed():
         pytest.skip("the extra `pretrained` is not installed")
     run = tmp_path / "run"

@@ -53,14 +53,14 @@ def folder(wine):
 
 
 @pytest.mark.slow
-def test_a_table_is_learnt_far_above_chance(folder, capsys):
+def test_fit_learns_a_table(folder, capsys):
     result = json.loads((folder / "result.json").read_text())
     assert result["averaged"]["accuracy"] > 0.8  # a third by chance
     assert main(["evaluate", str(folder)]) == 0
     assert f"{result['averaged']['accuracy']:.1%}" in capsys.readouterr().out
 
 
-def test_what_a_table_holds_is_said_before_training(wine, tmp_path, capsys):
+def test_fit_describes_a_table_first(wine, tmp_path, capsys):
     path, _ = wine
     options = ["--label-column", "cultivar", "--table.ignored", "ash", "--steps", "1", "--out", str(tmp_path / "run")]
     assert main(["fit", str(path), *options]) == 0
@@ -70,7 +70,7 @@ def test_what_a_table_holds_is_said_before_training(wine, tmp_path, capsys):
     assert re.search(r"\d+ labelled \(cultivar 0 \d+, cultivar 1 \d+, cultivar 2 \d+\), \d+ unlabelled", said)
 
 
-def test_a_new_table_in_another_form_and_order_gets_the_same_predictions(folder, wine, tmp_path, capsys):
+def test_predict_ignores_form_and_column_order(folder, wine, tmp_path, capsys):
     path, frame = wine
     other = frame.drop(columns=["cultivar", "split", "bottle"]).iloc[:, ::-1].assign(remark="new")
     other.to_parquet(tmp_path / "new.parquet")
@@ -85,7 +85,7 @@ def test_a_new_table_in_another_form_and_order_gets_the_same_predictions(folder,
     assert "not used, as the network was trained without: 'remark'" in capsys.readouterr().out
 
 
-def test_what_does_not_fit_the_training_table_is_refused(folder, wine, tmp_path, capsys):
+def test_predict_rejects_another_table(folder, wine, tmp_path, capsys):
     _, frame = wine
     frame.drop(columns=["ash"]).to_csv(tmp_path / "short.csv")
     np.save(tmp_path / "rows.npy", np.zeros((3, 4, 4), dtype=np.uint8))
@@ -94,11 +94,11 @@ def test_what_does_not_fit_the_training_table_is_refused(folder, wine, tmp_path,
         assert message in capsys.readouterr().err
 
 
-def test_a_head_is_taught_anew_on_the_same_table(folder, tmp_path):
+def test_finetune_works_on_a_table(folder, tmp_path):
     assert main(["finetune", str(folder), "--out", str(tmp_path / "tuned"), "--steps", "2"]) == 0
 
 
-def test_a_damaged_encoding_is_told(folder, wine, tmp_path):
+def test_load_rejects_a_damaged_encoding(folder, wine, tmp_path):
     copy = tmp_path / "run"
     shutil.copytree(folder, copy)
     (copy / "table.json").write_text('{"columns": [{"kind": "magic"}]}')
@@ -106,7 +106,7 @@ def test_a_damaged_encoding_is_told(folder, wine, tmp_path):
         load(copy).predict(str(wine[0])).save(tmp_path / "out.csv")
 
 
-def test_the_recipe_of_a_table_is_chosen_by_its_name_and_uses_all_labels():
+def test_fit_chooses_the_recipe_of_a_table():
     run = fit_options(["--data", "a table.CSV"]).config
     assert (run.network.name[:4], run.views.strong, run.labels) == ("mlp-", "corrupt", "all")
     assert fit_options(["--data", "t.parquet", "--labels", "20"]).config.labels == 20
@@ -132,6 +132,6 @@ def test_the_recipe_of_a_table_is_chosen_by_its_name_and_uses_all_labels():
         (["--data", "t.csv", "--table.corruption", "1.5"], "table.corruption must lie between 0 and 1"),
     ],
 )
-def test_what_a_table_cannot_have_is_refused(arguments, message):
+def test_fit_rejects_what_a_table_cannot_have(arguments, message):
     with pytest.raises(UserError, match=message):
         fit_options(arguments)
