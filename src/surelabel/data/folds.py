@@ -1,0 +1,31 @@
+"""Folds of the labels for cross-fitting: each label is predicted by models that have not seen it."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surelabel.utils.rng import generator
+
+ALWAYS_SEEN = -1
+
+
+def draw_folds(
+    labels: NDArray[np.int64], folds: int, seed: int = 0, groups: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """The fold [n] of each label, from 0; ALWAYS_SEEN where leaving it out would leave its class without a label.
+
+    Classes are spread: folds differ by at most one group in size and, as far as that can be, hold at most one label of
+    a class. Samples of one group (near-duplicates, rows of one patient) share a fold.
+    """
+    groups = np.arange(len(labels)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    order = generator(seed, "folds").permutation(groups.max(initial=-1) + 1)
+    # Dealt class by class; a group with several classes is dealt with the first of them.
+    first = {int(group): int(label) for label, group in sorted(zip(labels, groups, strict=True), reverse=True)}
+    dealt = sorted(order.tolist(), key=lambda group: first[group])
+    fold = np.empty(len(order), dtype=np.int64)
+    fold[dealt] = np.arange(len(dealt)) % folds
+    found: NDArray[np.int64] = fold[groups]
+    for label in np.unique(labels):
+        mine = labels == label
+        if len(np.unique(found[mine])) == 1:
+            found[np.isin(groups, groups[mine])] = ALWAYS_SEEN
+    return found
