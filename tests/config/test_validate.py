@@ -14,7 +14,7 @@ from surelabel.utils.errors import UserError
         ({"steps": 0}, "steps must be above zero"),
         ({"batch": Batch(labelled=1)}, r"batch\.labelled must be at least 2"),
         ({"evaluation": Evaluation(samples=-1)}, r"evaluation\.samples must be above zero"),
-        ({"optimizer": Optimizer(lr=float("nan"))}, r"optimizer\.lr must be above zero, but is nan"),
+        ({"optimizer": Optimizer(lr=float("nan"))}, r"optimizer\.lr must be a finite number, but is nan"),
         ({"optimizer": Optimizer(weight_decay=-1)}, r"weight_decay must not be negative"),
         ({"optimizer": Optimizer(momentum=0)}, "nesterov needs a momentum"),
         ({"selection": Selection(1.5)}, r"selection\.threshold must lie between 0 and 1"),

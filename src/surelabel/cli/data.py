@@ -147,19 +147,11 @@ def phc_pictures(options: argparse.Namespace) -> None:
 
 
 def _progress(console: "Console", unit: str) -> "Progress":
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as parts
 
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(f"{unit},"),
-        TimeElapsedColumn(), TextColumn("elapsed,"), TimeRemainingColumn(), TextColumn("left"),
-        console=console, transient=True,
+    return parts.Progress(
+        "{task.description}", parts.BarColumn(), parts.MofNCompleteColumn(), f"{unit},", parts.TimeElapsedColumn(),
+        "elapsed,", parts.TimeRemainingColumn(), "left", console=console, transient=True,
     )  # fmt: skip
 
 

@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
         show_result(console, result, of=f"labelled samples of {options.data}")
     elif trained.data.test is None:
         raise UserError(
-            f"{trained.config.data} has no test set to evaluate on: give data with labels, by "
+            f"{trained.config.data} has no test set to evaluate on: give labelled data, by "
             f"surelabel evaluate {options.folder} DATA"
         )
     else:

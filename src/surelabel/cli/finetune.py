@@ -5,14 +5,11 @@ falling to zero. The result is a run folder, RUN-finetuned unless --out names an
 """
 
 import argparse
-import json
-from pathlib import Path
 
 from surelabel.cli.fit import Options, check_used, train
 from surelabel.cli.parser import add_settings, settings_given
 from surelabel.config.recipes import finetune
-from surelabel.config.settings import read_run, with_settings
-from surelabel.utils.errors import UserError
+from surelabel.config.settings import with_settings
 
 SHOWN = {"run": ("steps", "out", "optimizer.lr", "data", "data_dir", "device", "threads")}
 
@@ -27,12 +24,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def read_options(options: argparse.Namespace) -> Options:
-    folder, given = options.folder, settings_given(options)
-    base = read_run(folder)
-    try:
-        labelled = len(json.loads((Path(folder) / "split.json").read_text(encoding="utf-8"))["labelled"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"cannot read {Path(folder) / 'split.json'}: {error!r}") from error
-    config = with_settings(finetune(base, folder, labelled), given)
+    from surelabel.training.run_folder import RunFolder
+
+    base, given = RunFolder(options.folder), settings_given(options)
+    config = with_settings(finetune(base.config, options.folder, len(base.labelled())), given)
     check_used(config, given)
     return Options(config, resume=False)

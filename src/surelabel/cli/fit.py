@@ -125,7 +125,7 @@ def _with_data(data: str, given: dict[str, Any]) -> dict[str, Any]:
         raise UserError("--data is given twice")
     if not Path(data).exists() and data not in NAMED_DATA:
         raise UserError(f"there is no file or folder {data!r}, nor a data set so named.{suggestion(data, NAMED_DATA)}")
-    return {"data": data} | given
+    return {"data": convert("data", data)} | given
 
 
 def _config(given: dict[str, Any], extra: dict[str, str]) -> RunConfig:

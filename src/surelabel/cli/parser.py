@@ -4,14 +4,13 @@ import argparse
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import cache, partial
 from inspect import cleandoc
 from shutil import get_terminal_size
 from typing import Any, NoReturn, get_args, get_type_hints
 
 from surelabel.config.run import RunConfig
-from surelabel.config.settings import check_key, convert, flatten, keys
+from surelabel.config.settings import check_key, convert, defaults, keys
 from surelabel.utils.errors import UserError
 
 
@@ -24,12 +23,21 @@ class Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
+class Setting(Once):
+    """A setting of a run, whose `full_help` --help-all shows."""
+
+    def __init__(self, *, full_help: str, **given: Any) -> None:
+        super().__init__(**given)
+        self.full_help = full_help
+
+
 class HelpAll(argparse.Action):
     """Shows the help with all settings."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         for action in parser._actions:
-            action.help = getattr(action, "full_help", action.help)
+            if isinstance(action, Setting):
+                action.help = action.full_help
         parser.print_help()
         parser.exit()
 
@@ -88,21 +96,19 @@ def add_settings(
     parser: argparse.ArgumentParser, shown: Mapping[str, Sequence[str]], leave_out: Sequence[str] = ()
 ) -> None:
     """One option for each setting; `shown` are groups of those that --help shows, --help-all shows the rest too."""
-    defaults = flatten(asdict(RunConfig()))
     groups = {name: parser.add_argument_group(name) for name in shown}
     rest = parser.add_argument_group("all other settings")
-    for key in keys():
+    for key, default in defaults().items():
         if key in leave_out:
             continue
         group = next((groups[name] for name, listed in shown.items() if key in listed), rest)
         text = describe(key).replace("%", "%%")
-        full = text + ("" if defaults[key] in (None, "") else f" (default: {defaults[key]})".replace("%", "%%"))
-        action = group.add_argument(
-            f"--{key.replace('_', '-')}", dest=key, action=Once, default=argparse.SUPPRESS,
-            metavar=_metavar(key), type=partial(convert, key),
+        said = "" if default in (None, "") else f" (default: {default})".replace("%", "%%")
+        group.add_argument(
+            f"--{key.replace('_', '-')}", dest=key, action=Setting, default=argparse.SUPPRESS,
+            metavar=_metavar(key), type=partial(convert, key), full_help=text + said,
             help=argparse.SUPPRESS if group is rest else re.split(r"(?<=\w)[.;] ", text)[0],
         )  # fmt: skip
-        action.full_help = full  # type: ignore[attr-defined]
     parser.add_argument("--help-all", action=HelpAll, nargs=0, help="show all settings and stop")
 
 

@@ -31,14 +31,15 @@ def AtLeast(least: float, why: str = "") -> Check:
     return Check(lambda value: value >= least, f"must be at least {least:g}{why and f': {why}'}")
 
 
-POSITIVE = Check(lambda value: isfinite(value) and value > 0, "must be above zero")
-NOT_NEGATIVE = Check(lambda value: isfinite(value) and value >= 0, "must not be negative")
+POSITIVE = Check(lambda value: value > 0, "must be above zero")
+NOT_NEGATIVE = Check(lambda value: value >= 0, "must not be negative")
+FINITE = Check(isfinite, "must be a finite number")
 SHARE = Check(lambda value: 0 <= value <= 1, "must lie between 0 and 1")
 
 PositiveInt = Annotated[int, POSITIVE]
-PositiveFloat = Annotated[float, POSITIVE]
+PositiveFloat = Annotated[float, FINITE, POSITIVE]
 NotNegativeInt = Annotated[int, NOT_NEGATIVE]
-NotNegative = Annotated[float, NOT_NEGATIVE]
+NotNegative = Annotated[float, FINITE, NOT_NEGATIVE]
 Share = Annotated[float, SHARE]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 from surelabel.config.constraints import fields
 from surelabel.config.run import RunConfig
@@ -14,7 +14,10 @@ from surelabel.config.validate import validate
 from surelabel.utils.errors import UserError, suggestion
 from surelabel.utils.files import atomic_write
 
-Section = TypeVar("Section")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Section = TypeVar("Section", bound="DataclassInstance")
 CONFIG = "config.yaml"  # of a run folder
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
 # From earlier versions, for the error message.
@@ -36,6 +39,12 @@ RENAMED = {
 def keys() -> dict[str, Any]:
     """The type of every setting by its dotted name."""
     return {key: hint for key, hint, _ in fields(RunConfig)}
+
+
+@cache
+def defaults() -> dict[str, Any]:
+    """The value of every setting in a config without a recipe."""
+    return flatten(dataclasses.asdict(RunConfig()))
 
 
 def check_key(key: str, value: Any = None) -> None:
@@ -67,6 +76,8 @@ def convert(key: str, value: Any) -> Any:
     if NoneType in kinds and value in (None, "null"):
         return None
     check_key(key, value)
+    if value == "" and defaults()[key] != "":
+        raise UserError(f"{key} is empty: give it a value, or leave it out")
     if choices_of(hint):
         return value
     for kind in kinds:
@@ -96,7 +107,7 @@ def changed(section: Section, settings: Mapping[str, Any]) -> Section:
     for key, value in settings.items():
         name, dot, rest = key.partition(".")
         inner = changed(getattr(section, name), {rest: value}) if dot else value
-        section = dataclasses.replace(section, **{name: inner})  # type: ignore[type-var]
+        section = dataclasses.replace(section, **{name: inner})
     return section
 
 

@@ -3,31 +3,12 @@ import os
 import numpy as np
 import pytest
 from PIL import Image
-from sklearn.datasets import load_sample_image
 
 from surelabel.data.images import cache as picture_cache
 from surelabel.data.images import folder
 from surelabel.data.statistics import channel_statistics
 from surelabel.utils.errors import UserError
-
-PHOTO = Image.fromarray(load_sample_image("flower.jpg"))
-
-
-def picture(seed, size=(12, 10), mode="RGB"):
-    """A crop of a photograph, another one for each seed; size is (width, height)."""
-    x, y = np.random.default_rng(seed).integers(0, 300, 2)
-    return PHOTO.crop((x, y, x + size[0], y + size[1])).convert(mode)
-
-
-def write(root, files):
-    """Writes {path: image or bytes}."""
-    for name, content in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(content, bytes):
-            path.write_bytes(content)
-        else:
-            content.save(path)
+from tests.helpers.images import picture, write_files
 
 
 def everything(source):
@@ -47,7 +28,7 @@ FOUR = {
 
 
 def test_load_takes_a_folder_per_class(tmp_path):
-    write(tmp_path, FOUR)
+    write_files(tmp_path, FOUR)
     data = folder.load(tmp_path)
     order = sorted(FOUR)
     assert data.train.paths == tuple(order)
@@ -59,10 +40,10 @@ def test_load_takes_a_folder_per_class(tmp_path):
 
 
 def test_train_test_and_unlabelled_folders(tmp_path):
-    write(tmp_path / "train", FOUR)
-    write(tmp_path, {"train/unlabeled/u.png": picture(4), "train/loose.png": picture(5)})
-    write(tmp_path, {"unlabelled/v.png": picture(6), "unlabelled/deep/er/w.png": picture(6)})
-    write(tmp_path, {"test/dog/t.png": picture(7), "test/cat/t.png": picture(8)})
+    write_files(tmp_path / "train", FOUR)
+    write_files(tmp_path, {"train/unlabeled/u.png": picture(4), "train/loose.png": picture(5)})
+    write_files(tmp_path, {"unlabelled/v.png": picture(6), "unlabelled/deep/er/w.png": picture(6)})
+    write_files(tmp_path, {"test/dog/t.png": picture(7), "test/cat/t.png": picture(8)})
     data = folder.load(tmp_path)
     classes = dict(zip(data.train.paths, data.train.labels, strict=True))
     assert {path for path, label in classes.items() if label == -1} == {
@@ -79,20 +60,20 @@ def test_train_test_and_unlabelled_folders(tmp_path):
 
 
 def test_load_takes_a_class_named_train(tmp_path):
-    write(tmp_path, {"train/a.png": picture(0), "car/b.png": picture(1)})
+    write_files(tmp_path, {"train/a.png": picture(0), "car/b.png": picture(1)})
     assert folder.load(tmp_path).classes == ("car", "train")
 
 
 @pytest.mark.parametrize("other", ["val", "extra"])
 def test_folders_beside_train_and_test_are_not_passed_over_silently(tmp_path, other):
-    write(tmp_path, {"train/a/a.png": picture(0), "test/a/b.png": picture(1), f"{other}/a/c.png": picture(2)})
+    write_files(tmp_path, {"train/a/a.png": picture(0), "test/a/b.png": picture(1), f"{other}/a/c.png": picture(2)})
     with pytest.raises(UserError, match=f"has {other} beside train"):
         folder.load(tmp_path)
 
 
 def test_files_that_the_table_does_not_name_are_unlabelled(tmp_path):
-    write(tmp_path, {"x/a.png": picture(0), "b ü.png": picture(1), "x/c.png": picture(2)})
-    write(tmp_path, {"labels.csv": "\ufefffile,class\nx/c.png,dog\nb ü.png,cat\n".encode()})
+    write_files(tmp_path, {"x/a.png": picture(0), "b ü.png": picture(1), "x/c.png": picture(2)})
+    write_files(tmp_path, {"labels.csv": "\ufefffile,class\nx/c.png,dog\nb ü.png,cat\n".encode()})
     data = folder.load(tmp_path)
     assert data.train.paths == ("b ü.png", "x/a.png", "x/c.png")
     np.testing.assert_array_equal(data.train.labels, [0, -1, 1])
@@ -100,7 +81,7 @@ def test_files_that_the_table_does_not_name_are_unlabelled(tmp_path):
 
 
 def test_load_takes_a_label_table_from_elsewhere(tmp_path):
-    write(tmp_path / "data", {"train/a.png": picture(0), "train/b.png": picture(1), "test/c.png": picture(2)})
+    write_files(tmp_path / "data", {"train/a.png": picture(0), "train/b.png": picture(1), "test/c.png": picture(2)})
     table = tmp_path / "mine.csv"
     table.write_text("path,label\ntrain/a.png,cat\ntest/c.png,cat\n")
     data = folder.load(tmp_path / "data", label_files=[table])
@@ -109,7 +90,7 @@ def test_load_takes_a_label_table_from_elsewhere(tmp_path):
 
 
 def test_labelled_images_take_the_numbers_of_given_classes_and_others_are_unknown(tmp_path):
-    write(tmp_path, FOUR)
+    write_files(tmp_path, FOUR)
     source = folder.load_labelled(tmp_path, ["mouse", "große Katze", "dog", "cat"], (3, 10, 12))
     np.testing.assert_array_equal(source.labels, [3, 3, 2, 1])
     with pytest.raises(UserError, match="has the class 'dog', not one of cat, große Katze"):
@@ -119,7 +100,7 @@ def test_labelled_images_take_the_numbers_of_given_classes_and_others_are_unknow
 def test_load_does_not_skip_the_label_table(tmp_path, monkeypatch):
     monkeypatch.setenv("SURELABEL_CACHE", str(tmp_path / "cache"))
     place = tmp_path / "pictures"
-    write(place, {"a.png": picture(0), "b.png": picture(1), "labels.csv": b"path,label\na.png,cat\n"})
+    write_files(place, {"a.png": picture(0), "b.png": picture(1), "labels.csv": b"path,label\na.png,cat\n"})
     labelled = folder.load_labelled(place, ["cat", "dog"], (3, 10, 12))
     made = list((tmp_path / "cache").glob("*.pixels"))
     everything = folder.load_unlabelled(place, ["cat", "dog"], (3, 10, 12))
@@ -130,13 +111,13 @@ def test_load_does_not_skip_the_label_table(tmp_path, monkeypatch):
 
 
 def test_load_rejects_an_unknown_test_class(tmp_path):
-    write(tmp_path, {"train/cat/a.png": picture(0), "test/dgo/b.png": picture(1)})
+    write_files(tmp_path, {"train/cat/a.png": picture(0), "test/dgo/b.png": picture(1)})
     with pytest.raises(UserError, match=r"test/dgo/b\.png has the class 'dgo', not one of cat"):
         folder.load(tmp_path)
 
 
 def test_load_rejects_a_test_image_without_class(tmp_path):
-    write(tmp_path, {"train/cat/a.png": picture(0), "test/b.png": picture(1)})
+    write_files(tmp_path, {"train/cat/a.png": picture(0), "test/b.png": picture(1)})
     with pytest.raises(UserError, match=r"test image test/b\.png has no class"):
         folder.load(tmp_path)
 
@@ -145,13 +126,13 @@ def test_load_rejects_a_test_image_without_class(tmp_path):
 def test_other_modes_join_a_colour_set(tmp_path, mode):
     suffix = "tif" if mode == "CMYK" else "png"
     image = picture(1, mode=mode)
-    write(tmp_path, {"a/0.png": picture(0), f"b/1.{suffix}": image})
+    write_files(tmp_path, {"a/0.png": picture(0), f"b/1.{suffix}": image})
     np.testing.assert_array_equal(everything(folder.load(tmp_path).train), as_arrays(picture(0), image.convert("RGB")))
 
 
 def test_sixteen_bit_images_join_a_grey_set_of_one_channel(tmp_path):
     deep = np.random.default_rng(0).integers(0, 65_536, (10, 12)).astype(np.uint16)
-    write(tmp_path, {"a/0.png": picture(0, mode="L"), "b/1.png": Image.fromarray(deep)})
+    write_files(tmp_path, {"a/0.png": picture(0, mode="L"), "b/1.png": Image.fromarray(deep)})
     data = folder.load(tmp_path)
     assert data.train.shape == (1, 10, 12)
     images = everything(data.train)
@@ -169,19 +150,21 @@ def test_sixteen_bit_images_join_a_grey_set_of_one_channel(tmp_path):
     ],
 )
 def test_load_scales_to_the_asked_or_common_size(tmp_path, sizes, size, expected):
-    write(tmp_path, {f"a/{number}.png": picture(number, size=one) for number, one in enumerate(sizes)})
+    write_files(tmp_path, {f"a/{number}.png": picture(number, size=one) for number, one in enumerate(sizes)})
     assert folder.load(tmp_path, size=size).train.shape == (3, *expected)
 
 
 def test_files_that_cannot_be_used_are_skipped_and_listed_with_the_reason(tmp_path):
-    write(tmp_path, FOUR)
+    write_files(tmp_path, FOUR)
     half = tmp_path / "cat/half.png"
     picture(5, size=(50, 50)).save(half)
     half.write_bytes(half.read_bytes()[:-2000])
-    write(
+    write_files(
         tmp_path, {"cat/empty.png": b"", "cat/words.png": b"words", "dog/notes.txt": b"notes", "dog/.hidden.png": b""}
     )
-    write(tmp_path, {"cat/script.jpg": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "__MACOSX/cat/x.png": b""})
+    write_files(
+        tmp_path, {"cat/script.jpg": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "__MACOSX/cat/x.png": b""}
+    )
     data = folder.load(tmp_path)
     assert data.train.paths == tuple(sorted(FOUR))
     np.testing.assert_array_equal(everything(data.train), as_arrays(*(FOUR[name] for name in sorted(FOUR))))
@@ -195,12 +178,12 @@ def test_files_that_cannot_be_used_are_skipped_and_listed_with_the_reason(tmp_pa
 
 def test_load_skips_too_large_images(tmp_path, monkeypatch):
     monkeypatch.setattr("surelabel.data.images.decode.MOST_PIXELS", 200)
-    write(tmp_path, FOUR | {"cat/large.png": picture(0, size=(15, 14))})
+    write_files(tmp_path, FOUR | {"cat/large.png": picture(0, size=(15, 14))})
     assert [name for name, _ in folder.load(tmp_path).train.skipped] == ["cat/large.png"]
 
 
 def test_names_that_are_not_utf_8_are_skipped_in_printable_form(tmp_path):
-    write(tmp_path, FOUR)
+    write_files(tmp_path, FOUR)
     picture(0).save(tmp_path / "cat/q.png")
     try:
         (tmp_path / "cat/q.png").rename(tmp_path / "cat" / os.fsdecode(b"\xff.png"))
@@ -210,8 +193,8 @@ def test_names_that_are_not_utf_8_are_skipped_in_printable_form(tmp_path):
 
 
 def test_links_to_class_folders_are_followed_and_loops_are_not(tmp_path):
-    write(tmp_path / "elsewhere", {"a.png": picture(0)})
-    write(tmp_path / "data", {"dog/b.png": picture(1)})
+    write_files(tmp_path / "elsewhere", {"a.png": picture(0)})
+    write_files(tmp_path / "data", {"dog/b.png": picture(1)})
     (tmp_path / "data/cat").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
     (tmp_path / "data/dog/loop").symlink_to(tmp_path / "data", target_is_directory=True)
     data = folder.load(tmp_path / "data")
@@ -231,13 +214,13 @@ def test_links_to_class_folders_are_followed_and_loops_are_not(tmp_path):
     ],
 )
 def test_load_rejects_a_folder_without_images(tmp_path, files, message):
-    write(tmp_path, files)
+    write_files(tmp_path, files)
     with pytest.raises(UserError, match=message):
         folder.load(tmp_path)
 
 
 def test_load_names_an_empty_class_folder(tmp_path):
-    write(tmp_path, FOUR)
+    write_files(tmp_path, FOUR)
     (tmp_path / "bird").mkdir()
     with pytest.raises(UserError, match="no training image of class 'bird' can be read"):
         folder.load(tmp_path)
@@ -246,7 +229,7 @@ def test_load_names_an_empty_class_folder(tmp_path):
 def test_load_rejects_what_would_fill_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(picture_cache, "MOST_BYTES", 1000)
     monkeypatch.setattr(picture_cache, "decode", lambda *_: pytest.fail("decoded"))
-    write(tmp_path, FOUR)
+    write_files(tmp_path, FOUR)
     monkeypatch.setenv("SURELABEL_CACHE", str(tmp_path / "dog" / "b.png" / "below a file"))
     with pytest.raises(UserError, match=r"4 images of 10 × 12 pixels take .* give a smaller size"):
         folder.load(tmp_path)
@@ -270,6 +253,6 @@ def test_load_rejects_a_missing_folder_and_a_wrong_size(tmp_path):
     ],
 )
 def test_load_stops_at_a_wrong_label_table(tmp_path, table, message):
-    write(tmp_path, FOUR | {"labels.csv": table.encode()})
+    write_files(tmp_path, FOUR | {"labels.csv": table.encode()})
     with pytest.raises(UserError, match=message):
         folder.load(tmp_path)
