@@ -9,7 +9,7 @@ from surelabel.cli.main import main
 from surelabel.data.images.folder import load
 from surelabel.data.source import Subset
 from surelabel.data.tables import source as table
-from tests.data.images.test_folder import picture, write
+from tests.helpers.images import picture, write_files
 
 
 def write_table(path, rows=120):
@@ -34,7 +34,7 @@ def test_rows_of_a_table_have_their_numbers_in_the_file(tmp_path):
 
 
 def test_pictures_are_called_by_their_files_in_a_part_too(tmp_path):
-    write(tmp_path, {f"{kind}/{number}.png": picture(number) for kind in "ab" for number in range(3)})
+    write_files(tmp_path, {f"{kind}/{number}.png": picture(number) for kind in "ab" for number in range(3)})
     part = Subset(load(tmp_path).train, np.array([4, 1]))
     assert part.names(np.array([1, 0])) == ["a/1.png", "b/1.png"]
 

@@ -85,6 +85,7 @@ def one_of_two_with_batch_norm(rank, runs, data, folder):
         for _ in range(3):
             training_step(method, model, state, loader(state.step), torch.autograd.backward)
         torch.save(state.state_dict(), f"{folder}/{run.method}-{rank}.pt")
+        del model  # freed after its process group, it can deadlock
     dist.destroy_process_group()
 
 

@@ -5,6 +5,7 @@ processes see exactly the samples, views and weight draws that one would. What d
 batch is gathered first.
 """
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -114,4 +115,5 @@ def shut_down() -> None:
     """Leave the process group, together with all ranks: rank 0 has work left to do alone."""
     if dist.is_initialized():
         dist.barrier()
+        gc.collect()  # a wrapped network that is freed after its process group can deadlock
         dist.destroy_process_group()

@@ -25,11 +25,10 @@ from surelabel.utils import rng as randomness
 from surelabel.utils.distributed import ALONE, World
 from surelabel.utils.errors import UserError
 from surelabel.utils.signals import Stopped
-from tests.data.images.test_folder import picture
-from tests.data.images.test_folder import write as write_folder
 from tests.data.shards.test_index import write
 from tests.data.shards.test_samples import png
 from tests.data.shards.test_tar import tar
+from tests.helpers.images import picture, write_files
 from tests.helpers.runs import fit_folder
 
 
@@ -285,7 +284,7 @@ def test_shards_without_a_part_in_their_names_are_all_for_training(tmp_path):
 
 
 def test_shards_are_not_a_folder_with_an_archive(tmp_path):
-    write_folder(tmp_path, {"cat/a.png": picture(0), "dog/b.png": picture(1)})
+    write_files(tmp_path, {"cat/a.png": picture(0), "dog/b.png": picture(1)})
     write(tmp_path, {"c.tar": members(range(3))})
     data = open_data(str(tmp_path))
     assert len(data.train) == 2
@@ -341,7 +340,7 @@ def test_a_run_on_shards_from_end_to_end(tmp_path, tiny, capsys):
     """Made from a folder, trained on, evaluated, and predicted from."""
     pictures = {f"train/{name}/{n}.png": picture(n + 40 * k) for k, name in enumerate("ab") for n in range(20)}
     pictures |= {f"test/{name}/{n}.png": picture(n + 40 * k) for k, name in enumerate("ab") for n in range(4)}
-    write_folder(tmp_path / "pictures", pictures | {"train/a/broken.png": b"broken"})
+    write_files(tmp_path / "pictures", pictures | {"train/a/broken.png": b"broken"})
     place = tmp_path / "shards"
     assert main(["data", "make-shards", str(tmp_path / "pictures"), "-o", str(place), "--size-mb", "1"]) == 0
     assert "left out: train/a/broken.png: not an image" in capsys.readouterr().out
