@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from surelabel.methods.base import Method
 
 METHODS = {
+    "sure": "surelabel.methods.sure:sure",
     "supervised": "surelabel.methods.supervised:supervised",
     "pseudo-label": "surelabel.methods.pseudo_label:pseudo_label",
     "uda": "surelabel.methods.uda:uda",
@@ -20,17 +21,29 @@ METHODS = {
     "paws": "surelabel.methods.paws:paws",
     "bam-paws": "surelabel.methods.paws:bam_paws",
 }
-# Suffixes of any method, after a plus: an averaged network makes the pseudo-labels.
+# Suffixes of any method but sure, after a plus: an averaged network makes the pseudo-labels.
 TEACHERS = ("ema", "swa")
 # Settings, or sections of them, that have an effect only for some methods.
-OWNED = ("batch.", "views.", "selection.", "target.", "head.", "paws.", "weight", "forward", "weak_norm", "fidelity")
+OWNED = (
+    "batch.",
+    "views.",
+    "selection.",
+    "target.",
+    "head.",
+    "paws.",
+    "sure.",
+    "weight",
+    "forward",
+    "weak_norm",
+    "fidelity",
+)
 # Settings with a published default for each method.
 FILLED = ("selection.threshold", "selection.quantile", "target.temperature", "weight", "forward", "weak_norm")
 
 
 def names() -> list[str]:
     """All values of `method`."""
-    return [*METHODS, *(f"{method}+{teacher}" for method in METHODS for teacher in TEACHERS)]
+    return [*METHODS, *(f"{method}+{teacher}" for method in METHODS if method != "sure" for teacher in TEACHERS)]
 
 
 def find(name: str) -> "Method":

@@ -36,7 +36,7 @@ OF_THE_MACHINE = frozenset({"out", "data_dir", "device", "threads", "devices", "
 MACHINE = {"threads", "devices", "nodes"}  # may change on resume
 MORE_STEPS = "the learning rate falls along a cosine to the planned last step, so more steps are another run"
 
-CONVOLUTIONAL = ReadIf(lambda config: not config.network.name.startswith(("mlp-", "efficientnet")))
+CONVOLUTIONAL = ReadIf(lambda config: not config.network.name.startswith(("mlp-", "members-", "efficientnet")))
 WARMUP_COSINE = ReadIf(lambda config: config.optimizer.schedule == "warmup-cosine")
 HAS_SMALL_CROPS = ReadIf(lambda config: config.paws.small_crops > 0)
 
@@ -60,7 +60,7 @@ class Network:
 
     Args:
         name: wrn-DEPTH-WIDTH (depth 10, 16, 22, 28, ...), resnet-18 or resnet-50; efficientnet-lite0, pretrained on
-            ImageNet; for tables, and on an encoder's features, mlp-DEPTH-WIDTH
+            ImageNet; for tables, and on an encoder's features, mlp-DEPTH-WIDTH, for sure members-NUMBER-WIDTH
         padding: zeros, or circular for periodic images such as crystals
         stem_stride: 2 halves the image at the first layer: a quarter of the work
         norm: BatchNorm, or GroupNorm (in an mlp: LayerNorm), which does not depend on the other samples of the batch
@@ -70,8 +70,8 @@ class Network:
     name: str = "wrn-28-2"
     padding: Annotated[Literal["zeros", "circular"], CONVOLUTIONAL] = "zeros"
     stem_stride: Annotated[PositiveInt, CONVOLUTIONAL] = 1
-    norm: Annotated[Literal["batch", "group"], ReadIf(lambda config: not config.pretrained)] = "batch"
-    norm_momentum: Annotated[Share, ReadIf(lambda config: not config.pretrained and config.network.norm != "group")] = (
+    norm: Annotated[Literal["batch", "group"], ReadIf(lambda config: config.chooses_norm)] = "batch"
+    norm_momentum: Annotated[Share, ReadIf(lambda config: config.chooses_norm and config.network.norm != "group")] = (
         0.001
     )
 
@@ -213,6 +213,21 @@ class Paws:
 
 
 @dataclass(frozen=True)
+class Sure:
+    """The cross-fitted ensemble of the method sure.
+
+    Args:
+        folds: of the labels; a member leaves one out, and labels are judged by members that left them out
+        components: samples are projected to this many principal components
+        own: power of a member's own prediction in its pseudo-labels; the rest is the teacher's
+    """
+
+    folds: Annotated[int, AtLeast(2)] = 10
+    components: PositiveInt = 256
+    own: Share = 0.7
+
+
+@dataclass(frozen=True)
 class Optimizer:
     """Stochastic gradient descent.
 
@@ -293,8 +308,8 @@ class RunConfig:
     """One training run.
 
     Args:
-        method: supervised, pseudo-label, uda, fixmatch, paws, or bam- before one of the last four; bam-uda-no-sigma;
-            +ema or +swa after any
+        method: sure; supervised, pseudo-label, uda, fixmatch, paws, or bam- before one of the last four;
+            bam-uda-no-sigma; +ema or +swa after any but sure
         data: phc, cifar10, cifar100, mnist, fashion-mnist, imagenet, or the path of a folder of images or tar shards,
             or of a .npz, .npy, .csv or .parquet file;
             cifar10-lt10, -lt100, and likewise cifar100: long-tailed, the largest class 10 or 100 times the smallest
@@ -356,6 +371,7 @@ class RunConfig:
     target: Target = field(default_factory=Target)
     head: Head = field(default_factory=Head)
     paws: Paws = field(default_factory=Paws)
+    sure: Sure = field(default_factory=Sure)
     optimizer: Optimizer = field(default_factory=Optimizer)
     average: Average = field(default_factory=Average)
     teacher: Teacher = field(default_factory=Teacher)
@@ -367,6 +383,11 @@ class RunConfig:
         return self.method.partition("+")[0]
 
     @property
+    def members(self) -> int:
+        """The number of members of a network members-NUMBER-WIDTH."""
+        return int(self.network.name.split("-")[1])
+
+    @property
     def processes(self) -> int:
         return self.devices * self.nodes
 
@@ -376,9 +397,9 @@ class RunConfig:
             raise UserError(f"{key}, {size}, must be divisible by the number of processes, {self.processes}")
 
     @property
-    def pretrained(self) -> bool:
-        """Whether the network starts pretrained."""
-        return self.network.name.startswith("efficientnet")
+    def chooses_norm(self) -> bool:
+        """Whether the network's norm is a setting; pretrained ones and members have theirs."""
+        return not self.network.name.startswith(("efficientnet", "members-"))
 
     @property
     def has_image_files(self) -> bool:

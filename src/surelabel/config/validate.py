@@ -20,7 +20,12 @@ def validate(config: RunConfig) -> RunConfig:
         raise UserError("optimizer.nesterov needs a momentum above zero")
     if config.optimizer.nesterov and config.optimizer.lars_trust > 0:
         raise UserError("optimizer.lars_trust and optimizer.nesterov do not go together: turn one of them off")
-    if config.encoder != "none" and not config.network.name.startswith("mlp-"):
+    if (config.method == "sure") != config.network.name.startswith("members-"):
+        raise UserError(
+            f"network.name members-NUMBER-WIDTH and method sure go together, not {config.network.name} and "
+            f"{config.method}"
+        )
+    if config.encoder != "none" and not config.network.name.startswith(("mlp-", "members-")):
         raise UserError(f"with an encoder, network.name must be an mlp, not {config.network.name}")
     if config.device == "mps" and (config.precision not in ("auto", "32") or config.processes > 1):
         raise UserError("device mps supports only 32 bits and one process: leave out precision and devices")

@@ -38,10 +38,10 @@ class Loader:
     def __call__(self, step: int) -> Batch:
         """The batch of this step, on this rank."""
         here = Step(seed=self.seed, step=step, world=self.world)
-        drawn = self._indices(step)
+        drawn = self.indices(step)
         images = [fetch(self.source, index, self.device) for index in drawn]
         labels = [torch.from_numpy(self.source.labels[index]).to(self.device) for index in drawn]
-        prefetch_step(self.source, self._indices, step + 1)
+        prefetch_step(self.source, self.indices, step + 1)
         labelled = augment(images[0], self.labelled_view, "labelled view", here).to(self.device)
         if self.weak_view is None or self.strong_view is None:
             return Batch(labelled, labels[0], **vars(here))
@@ -54,7 +54,7 @@ class Loader:
             **vars(here),
         )
 
-    def _indices(self, step: int) -> list[NDArray[np.int64]]:
+    def indices(self, step: int) -> list[NDArray[np.int64]]:
         """The labelled and, if there are views for them, unlabelled samples of this rank."""
         order = sample_order(self.seed, "labelled order", step, self.batch, len(self.labelled))
         labelled = self.labelled[order[self.world.rows(self.batch)]]

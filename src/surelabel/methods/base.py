@@ -74,6 +74,9 @@ class Method(Protocol):
     ) -> StepLoader:
         """The loader of its batches; `view` maps a role (labelled, weak or strong) to its view."""
 
+    def before_training(self, network: Network, loader: Any) -> None:
+        """Set what a new network takes from the pool before it is trained."""
+
     def before_evaluation(self, network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
         """Make a network ready to predict, if its weights are not enough."""
 

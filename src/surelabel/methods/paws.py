@@ -129,6 +129,9 @@ class Paws:
             views.paws_view(size, (settings.small_scale_min, settings.small_scale), settings.view),
         )
 
+    def before_training(self, network: Network, loader: MultiCropLoader) -> None:
+        """Nothing."""
+
     @torch.no_grad()
     def before_evaluation(self, network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
         """Update the support of the head, by which it predicts: the representations of the labelled images."""

@@ -34,18 +34,37 @@ def neighbour_graph(rows: NDArray[np.float32], neighbours: int = NEIGHBOURS) -> 
 def propagate(
     graph: scipy.sparse.csr_array, index: NDArray[np.int64], labels: NDArray[np.int64], classes: int
 ) -> NDArray[np.float64]:
-    """The probabilities [N, K] of all samples when those at `index` have these labels.
+    """The probabilities [N, K] of all samples when those at `index` have these labels."""
+    return as_probs(spread(graph, index, labels, classes), smoothed_shares(labels, classes))
 
-    Each class's mass over the samples is brought to its share of the labels, (n_c + 1) / (n + K): otherwise a class
-    whose labels lie in a dense region takes over.
+
+def spread(
+    graph: scipy.sparse.csr_array, index: NDArray[np.int64], column: NDArray[np.int64], columns: int
+) -> NDArray[np.float32]:
+    """The mass [N, columns] that reaches each sample when the one at index i is a source of its column.
+
+    It is linear: what several sources send is the sum of what each sends.
     """
-    seeds = np.zeros((graph.shape[0], classes), dtype=np.float32)
-    seeds[index, labels] = 1
+    seeds = np.zeros((graph.shape[0], columns), dtype=np.float32)
+    seeds[index, column] = 1
     found = seeds
     for _ in range(STEPS):
         found = ALPHA * (graph @ found) + (1 - ALPHA) * seeds
-    shares = (np.bincount(labels, minlength=classes) + 1) / (len(labels) + classes)
-    probs = found.astype(np.float64) * (shares / np.maximum(found.sum(0), 1e-12))
+    return found
+
+
+def as_probs(mass: NDArray[np.float32], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probabilities [N, K] from the mass of each class.
+
+    Each class's mass over the samples is first brought to its share [K]: otherwise a class whose labels lie in a dense
+    region takes over.
+    """
+    probs = mass.astype(np.float64) * (shares / np.maximum(mass.sum(0), 1e-12))
     probs /= np.maximum(probs.sum(1, keepdims=True), 1e-300)
     probs += LEAST
     return np.asarray(probs / probs.sum(1, keepdims=True))
+
+
+def smoothed_shares(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
+    """The share of each class, (n_c + 1) / (n + K) [K]."""
+    return np.asarray((np.bincount(labels, minlength=classes) + 1) / (len(labels) + classes))

@@ -112,6 +112,9 @@ class SelfTraining:
         size, ratio = config.batch.labelled, config.batch.ratio
         return Loader(data.train, labelled, config.seed, size, ratio, device, view("labelled"), weak, strong, world)
 
+    def before_training(self, network: Network, loader: Loader) -> None:
+        """Nothing."""
+
     def before_evaluation(self, network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
         """The weights are enough."""
 

@@ -11,14 +11,16 @@ from torch import Tensor, nn
 from surelabel.config.run import WeakNorm
 from surelabel.data.batch import Task
 from surelabel.models.heads import BayesianHead, LinearHead
+from surelabel.models.members_head import MembersHead
 from surelabel.models.paws_head import PawsHead
 from surelabel.models.prediction import Prediction
 
-Head = LinearHead | BayesianHead | PawsHead
+Head = LinearHead | BayesianHead | PawsHead | MembersHead
 
 
 class Output(NamedTuple):
-    """Features [N, D]; the head's outputs, logits [N, K] or PAWS's representations; the KL of each
+    """Features [N, D]; the head's outputs, logits [N, K] or
+    [N, E, K], or PAWS's representations; the KL of each
     weight and bias of a Bayesian layer. All carry gradients.
     """
 

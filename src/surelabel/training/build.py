@@ -94,7 +94,7 @@ def _backbone(config: RunConfig, task: Task, components: Components) -> tuple[nn
     """The backbone and its number of features."""
     if config.network.name == CUSTOM:
         return components.given_backbone(task.shape)
-    made = backbone(config.network, task.shape)
+    made = backbone(config.network, task.shape, config.sure.components)
     return made, made.features
 
 

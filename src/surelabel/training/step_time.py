@@ -3,12 +3,11 @@
 import time
 from statistics import median
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from surelabel.config.run import RunConfig
 from surelabel.data.source import DataSet
+from surelabel.methods.base import StepLoader
 from surelabel.training import build, build_data
 from surelabel.training.components import NO_COMPONENTS, Components
 from surelabel.training.loop import training_step
@@ -19,12 +18,11 @@ TRAINING = 0.85  # share of the time; the rest is for evaluating and saving
 
 
 def seconds_per_step(
-    config: RunConfig, data: DataSet, labelled: NDArray[np.int64], components: Components = NO_COMPONENTS
+    config: RunConfig, data: DataSet, loader: StepLoader, components: Components = NO_COMPONENTS
 ) -> float:
     """The median time of a few steps, on a network that is thrown away."""
     method = build.build_method(config, len(data.train))
     state = build.build_state(config, build.build_network(config, build_data.task_of(data), components), method)
-    loader = build.build_loader(config, data, labelled, components)
     model = state.network.train()
     times = []
     for step in range(TIMED + 1):

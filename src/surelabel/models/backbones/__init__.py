@@ -4,20 +4,26 @@ import re
 
 from surelabel.config.run import Network
 from surelabel.models.backbones import pretrained
+from surelabel.models.backbones.members import Members
 from surelabel.models.backbones.mlp import MLP
 from surelabel.models.backbones.pretrained import EfficientNetLite0
 from surelabel.models.backbones.resnet import BLOCKS, SMALL, ResNet
 from surelabel.models.backbones.wideresnet import WideResNet
 from surelabel.utils.errors import UserError
 
-__all__ = ["MLP", "EfficientNetLite0", "ResNet", "WideResNet", "backbone"]
+__all__ = ["MLP", "EfficientNetLite0", "Members", "ResNet", "WideResNet", "backbone"]
 
 
-def backbone(settings: Network, shape: tuple[int, ...]) -> WideResNet | ResNet | MLP | EfficientNetLite0:
+Backbone = WideResNet | ResNet | MLP | Members | EfficientNetLite0
+
+
+def backbone(settings: Network, shape: tuple[int, ...], components: int = 256) -> Backbone:
     """The backbone of these settings for samples of this shape, such as (C, H, W)."""
     momentum = settings.norm_momentum if settings.norm == "batch" else None
     if match := re.fullmatch(r"mlp-([1-9]\d?)-([1-9]\d{0,4})", settings.name):
         return MLP(shape, int(match[1]), int(match[2]), momentum)
+    if match := re.fullmatch(r"members-([1-9]\d{0,3})-([1-9]\d{0,4})", settings.name):
+        return Members(shape, int(match[1]), int(match[2]), components)
     if len(shape) != 3:
         raise UserError(
             f"network.name {settings.name!r} is for images, but the samples have the shape {shape}: choose "
@@ -42,7 +48,7 @@ def backbone(settings: Network, shape: tuple[int, ...]) -> WideResNet | ResNet |
         return ResNet(channels, int(match[1]), min(height, width), momentum, padding, stride)
     raise UserError(
         f"there is no network {settings.name!r}: network.name can be wrn-DEPTH-WIDTH (such as wrn-28-2), "
-        "mlp-DEPTH-WIDTH (such as mlp-2-128), "
+        "mlp-DEPTH-WIDTH (such as mlp-2-128), members-NUMBER-WIDTH, "
         + ", ".join(f"resnet-{depth}" for depth in BLOCKS)
         + f", {pretrained.NAME}"
     )

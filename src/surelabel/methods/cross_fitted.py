@@ -1,0 +1,83 @@
+"""Cross-fitted teachers: soft labels for the whole pool, once for each fold of the labels, without that fold."""
+
+import warnings
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from surelabel.data.folds import ALWAYS_SEEN
+from surelabel.methods.joining import fit_powers, join
+from surelabel.methods.propagation import LEAST, as_probs, neighbour_graph, smoothed_shares, spread
+
+LOGIT_VARIANCE = 64.0  # that logistic regression expects before it has seen labels
+
+Rows = NDArray[np.float32]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Teachers:
+    """Entry v has not seen the labels of fold v, in any way."""
+
+    probs: NDArray[np.float32]  # [V, N, K]
+    shares: NDArray[np.float64]  # [V, K], of the classes
+    powers: NDArray[np.float64]  # [V, 2], of propagation and of logistic regression
+
+
+def cross_fitted_teachers(
+    rows: Rows, index: Labels, labels: Labels, fold: Labels, folds: int, classes: int
+) -> Teachers:
+    """Teachers of the pool `rows` [N, d], whose samples at `index` [n] have these labels and folds.
+
+    Each is label propagation joined with logistic regression. The powers of v are fitted to predictions for the labels
+    of each other fold u, by learners that have seen neither u nor v.
+    """
+    block = np.where(fold == ALWAYS_SEEN, folds, fold)
+    # What propagation gives without some folds is a sum over the others, so it runs once.
+    mass = spread(neighbour_graph(rows), index, block * classes + labels, (folds + 1) * classes)
+    mass = mass.reshape(len(rows), folds + 1, classes)
+
+    def seen(out: frozenset[int]) -> NDArray[np.bool_]:
+        return ~np.isin(fold, list(out))
+
+    def by_propagation(out: frozenset[int], at: Labels | slice) -> NDArray[np.float64]:
+        shares = smoothed_shares(labels[seen(out)], classes)
+        kept = mass[:, [part for part in range(folds + 1) if part not in out]].sum(1)
+        return as_probs(kept, shares)[at]
+
+    @cache
+    def linear(out: frozenset[int]) -> LogisticRegression:
+        return _linear(rows[index[seen(out)]], labels[seen(out)])
+
+    def both(out: frozenset[int], at: Labels | slice) -> NDArray[np.float64]:
+        return np.log([by_propagation(out, at), _predict(linear(out), rows[at], classes)])
+
+    probs = np.empty((folds, len(rows), classes), np.float32)
+    powers = np.empty((folds, 2))
+    for v in range(folds):
+        others = [u for u in range(folds) if u != v and (fold == u).any()]
+        parts = [(both(frozenset((u, v)), index[fold == u]), labels[fold == u]) for u in others]
+        left_out = np.concatenate([np.empty((2, 0, classes)), *(part for part, _ in parts)], axis=1)
+        powers[v] = fit_powers(left_out, np.concatenate([np.empty(0, np.int64), *(known for _, known in parts)]))
+        probs[v] = np.exp(join(both(frozenset((v,)), slice(None)), powers[v]))
+    shares = np.stack([smoothed_shares(labels[fold != v], classes) for v in range(folds)])
+    return Teachers(probs, shares, powers)
+
+
+def _linear(rows: Rows, labels: Labels) -> LogisticRegression:
+    """Logistic regression, regularised so that a logit has the prior variance C times the sum of squares of a row."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # close is enough, as its confidence is tempered
+        strength = LOGIT_VARIANCE / max(float(np.square(rows).sum(1).mean()), 1e-12)
+        return LogisticRegression(C=strength, max_iter=200, tol=1e-3).fit(rows, labels)
+
+
+def _predict(model: LogisticRegression, rows: Rows, classes: int) -> NDArray[np.float64]:
+    """Probabilities of all K classes, also of those that the model has not seen."""
+    probs = np.full((len(rows), classes), LEAST)
+    probs[:, model.classes_] += model.predict_proba(rows)
+    return np.asarray(probs / probs.sum(1, keepdims=True))

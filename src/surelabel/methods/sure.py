@@ -1,0 +1,196 @@
+"""The calibrated default: a cross-fitted ensemble that learns from its own and from propagated soft labels.
+
+Member e never sees the labels of fold e mod V, in any way; their samples stay in its pool, unlabelled. So a label is
+predicted by members for which it is a sample like any other of the pool, and these predictions fit the temperature.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from surelabel.config.run import RunConfig
+from surelabel.data.batch import Batch
+from surelabel.data.folds import ALWAYS_SEEN, draw_folds
+from surelabel.data.loader import Loader
+from surelabel.data.source import DataSet, Source, in_batches
+from surelabel.data.views import View
+from surelabel.methods.base import Losses, State
+from surelabel.methods.cross_fitted import cross_fitted_teachers
+from surelabel.methods.joining import fit_powers
+from surelabel.models.backbones.members import Members, principal_components
+from surelabel.models.members_head import MembersHead
+from surelabel.models.network import Network
+from surelabel.models.prediction import Prediction
+from surelabel.utils.distributed import World
+from surelabel.utils.errors import UserError
+
+MOMENTUM = 0.9  # of the mean prediction that a member's own pseudo-labels are aligned by
+MOST_PROJECTED = 20_000  # samples that the principal components are taken of
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossFitBatch(Batch):
+    """A batch with what the members must and may know of it."""
+
+    fold: Tensor  # [B] of each label
+    targets: Tensor  # [V, U, K], the teachers' soft labels
+    shares: Tensor  # [V, K], of the classes
+
+
+@dataclass(frozen=True)
+class CrossFitLoader:
+    """The batches of a loader, with folds and teachers."""
+
+    loader: Loader
+    projection: Tensor  # [d, p], of the samples
+    fold: Tensor  # [N], of the whole pool
+    targets: Tensor  # [V, N, K]
+    shares: Tensor  # [V, K]
+
+    @property
+    def source(self) -> Source:
+        return self.loader.source
+
+    @property
+    def labelled(self) -> NDArray[np.int64]:
+        return self.loader.labelled
+
+    @property
+    def world(self) -> World:
+        return self.loader.world
+
+    def __call__(self, step: int) -> CrossFitBatch:
+        labelled, pool = map(torch.from_numpy, self.loader.indices(step))
+        device = self.loader.device
+        fold, targets = self.fold[labelled].to(device), self.targets[:, pool].to(device)
+        return CrossFitBatch(**vars(self.loader(step)), fold=fold, targets=targets, shares=self.shares.to(device))
+
+
+@dataclass(frozen=True)
+class Sure:
+    """Members learn labels, and soft labels: the geometric mean of the teacher's and of their own, aligned ones."""
+
+    folds: int = 10
+    own: float = 0.7  # power of a member's own prediction
+    seed: int = 0
+    ratio: int = 4
+
+    family: ClassVar[str] = "sure"
+    averaged: ClassVar[bool] = True
+    head: ClassVar[None] = None
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"batch.labelled", "batch.ratio", "views.labelled", "views.weak", "views.strong", "sure."})
+
+    def configured(self, config: RunConfig, samples: int = 1) -> "Sure":
+        if config.processes > 1:
+            raise UserError(f"sure trains in one process, and this run has {config.processes}: leave out devices")
+        return replace(self, folds=config.sure.folds, own=config.sure.own, seed=config.seed)
+
+    def fill(self, config: RunConfig) -> RunConfig:
+        return config
+
+    def build_head(self, config: RunConfig, features: int, classes: int) -> MembersHead:
+        return MembersHead(features, classes, config.members)
+
+    def build_loader(
+        self,
+        config: RunConfig,
+        data: DataSet,
+        labelled: NDArray[np.int64],
+        device: torch.device,
+        view: Callable[[str], View],
+        world: World,
+    ) -> CrossFitLoader:
+        size, ratio = config.batch.labelled, config.batch.ratio
+        views = view("labelled"), view("weak"), view("strong")
+        loader = Loader(data.train, labelled, config.seed, size, ratio, device, *views, world)
+        labels = data.train.labels[labelled]
+        fold = self.draw_folds(labels)
+        rows = torch.from_numpy(data.train.samples(np.arange(len(data.train)))).float()
+        rows = (rows - torch.tensor(data.offset)) / torch.tensor(data.scale)
+        projection = principal_components(rows[:: -(-len(rows) // MOST_PROJECTED)], config.sure.components)
+        rows = rows @ projection
+        made = cross_fitted_teachers(rows.numpy(), labelled, labels, fold, self.folds, len(data.classes))
+        of_all = torch.full((len(data.train),), ALWAYS_SEEN)
+        of_all[torch.from_numpy(labelled)] = torch.from_numpy(fold)
+        targets, shares = torch.from_numpy(made.probs), torch.from_numpy(made.shares).float()
+        return CrossFitLoader(loader, projection, of_all, targets, shares)
+
+    def before_training(self, network: Network, loader: CrossFitLoader) -> None:
+        """Project to the principal components of the pool."""
+        assert isinstance(network.backbone, Members)
+        network.backbone.projection.copy_(loader.projection)
+
+    def draw_folds(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The fold [n] of each label."""
+        return draw_folds(labels, self.folds, self.seed)
+
+    def before_evaluation(self, network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
+        """Fit the temperature to what members predict for labels that they have not seen."""
+        labels = source.labels[labelled]
+        fold = self.draw_folds(labels)
+        counted = fold != ALWAYS_SEEN
+        probs = left_out_probs(network, source, labelled[counted], fold[counted], self.folds, batch)
+        (power,) = fit_powers(np.log(np.maximum(probs, 1e-30))[None], labels[counted])
+        assert isinstance(network.head, MembersHead)
+        network.head.temperature.fill_(1 / power)
+
+    def init(self) -> State:
+        return {}
+
+    def loss(
+        self, model: nn.Module, teacher: Network, batch: CrossFitBatch, state: State, step: int
+    ) -> tuple[Losses, State]:
+        head = teacher.head
+        assert isinstance(head, MembersHead) and batch.weak is not None and batch.strong is not None
+        logs = model(torch.cat([batch.labelled, batch.strong])).outputs.log_softmax(-1)  # [B + U, E, K]
+        of_labels, of_pool = logs.split([len(batch.labels), batch.unlabelled])
+        mine = torch.arange(logs.shape[1], device=logs.device) % self.folds  # [E], the fold that a member leaves out
+        seen = (batch.fold[:, None] != mine).to(logs.dtype)  # [B, E]
+        picked = of_labels.gather(2, batch.labels[:, None, None].expand(-1, logs.shape[1], 1))[..., 0]
+        labelled = -(picked * seen).sum(0) / seen.sum(0).clamp_min(1)
+        with torch.no_grad():
+            own = head.members(teacher.features(batch.weak))  # [U, E, K]
+            mean = own.mean(0) if "mean" not in state else MOMENTUM * state["mean"] + (1 - MOMENTUM) * own.mean(0)
+            aligned = own * (batch.shares[mine] / mean.clamp_min(1e-6))
+            taught = batch.targets[mine].transpose(0, 1)
+            target = (
+                self.own * (aligned / aligned.sum(-1, keepdim=True)).clamp_min(1e-12).log()
+                + (1 - self.own) * taught.clamp_min(1e-12).log()
+            ).softmax(-1)
+        unlabelled = -(target * of_pool).sum(-1).mean(0)
+        parts = {"labelled": labelled.mean(), "unlabelled": unlabelled.mean()}
+        prediction = Prediction(target.mean(1))
+        accepted = torch.ones(batch.unlabelled, dtype=torch.bool, device=logs.device)
+        # A sum, so that a member trains as it would alone.
+        return Losses((labelled + unlabelled).sum(), parts, prediction, accepted), {"mean": mean}
+
+
+@torch.no_grad()
+def left_out_probs(
+    network: Network, source: Source, index: NDArray[np.int64], fold: NDArray[np.int64], folds: int, batch: int
+) -> NDArray[np.float64]:
+    """The mean prediction [n, K] of those members that have not seen each sample's label, before the temperature."""
+    head, device = network.head, network.scale.device
+    assert isinstance(head, MembersHead)
+    training = network.training
+    network.eval()
+    parts = [
+        head.members(network.features(torch.from_numpy(samples).to(device))).cpu()
+        for samples in in_batches(source, index, batch)
+    ]
+    network.train(training)
+    classes = head.bias.shape[1]
+    probs = torch.cat([torch.empty(0, len(head.bias), classes), *parts]).double()  # [n, E, K]
+    unseen = torch.from_numpy(fold)[:, None] == torch.arange(probs.shape[1]) % folds
+    return np.asarray((probs * unseen[..., None]).sum(1) / unseen.sum(1, keepdim=True))
+
+
+sure = Sure()

@@ -1,0 +1,48 @@
+"""The hidden layers of an ensemble of small networks, side by side in one matrix product."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from surelabel.utils.errors import UserError
+
+
+class Members(nn.Module):
+    """Samples [N, d] -> features [N, E h]: a projection, then for each of E members linear, LayerNorm, ReLU.
+
+    The projection to at most `components` directions is not trained: it is set to `principal_components` of the pool.
+    """
+
+    projection: Tensor
+
+    def __init__(self, shape: tuple[int, ...], members: int, width: int, components: int) -> None:
+        super().__init__()
+        if len(shape) != 1:
+            raise UserError(
+                f"members are for tables, embeddings and features of pictures, but the samples have the shape {shape}: "
+                "choose an encoder, or another method"
+            )
+        inputs = min(shape[0], components)
+        self.members, self.width, self.features = members, width, members * width
+        self.register_buffer("projection", torch.eye(shape[0], inputs))
+        self.hidden = nn.Linear(inputs, members * width)
+        nn.init.normal_(self.hidden.weight, std=(2 / inputs) ** 0.5)
+        nn.init.zeros_(self.hidden.bias)
+
+    def forward(self, samples: Tensor) -> Tensor:
+        hidden: Tensor = self.hidden(samples @ self.projection)
+        normed = functional.layer_norm(hidden.view(-1, self.members, self.width), (self.width,))
+        return functional.relu(normed).flatten(1)
+
+
+def principal_components(rows: Tensor, components: int) -> Tensor:
+    """The projection [d, p] of rows [N, d] of mean 0 to p of their directions, scaled to a mean square of 1.
+
+    The identity if rows have no more numbers than `components`.
+    """
+    inputs = rows.shape[1]
+    if inputs <= components:
+        return torch.eye(inputs)
+    _, directions = torch.linalg.eigh((rows.T @ rows).double())
+    chosen = directions.flip(1)[:, :components].float()
+    return chosen / (rows @ chosen).square().mean().sqrt().clamp_min(1e-12)
