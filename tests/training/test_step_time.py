@@ -8,9 +8,10 @@ from surelabel.training.step_time import seconds_per_step, steps_in
 
 def test_seconds_per_step_is_the_median_without_the_first(tiny, digits_data, monkeypatch):
     config = build.resolve(tiny)
+    loader = build.build_loader(config, digits_data, build_data.build_split(config, digits_data))
     clock = iter([0, 100, 100, 103, 110, 111, 120, 122, 130, 139, 140, 142])
     monkeypatch.setattr(step_time.time, "perf_counter", lambda: next(clock))
-    assert seconds_per_step(config, digits_data, build_data.build_split(config, digits_data)) == 2
+    assert seconds_per_step(config, digits_data, loader) == 2
 
 
 @pytest.mark.parametrize(("minutes", "seconds", "steps"), [(10, 0.1, 5100), (0.01, 1, 50), (1, 0.051, 1000)])

@@ -6,7 +6,8 @@
   surelabel fit cifar10 --labels 250 --data-dir DIR --method bam-uda
 
 --method, DATA, --labels and --size choose a recipe, which sets everything else; a --config file and any option change
-it. Your own data get bam-uda and all labels unless you choose. --print-config shows what a run would have.
+it. Your own data get the method sure and all labels unless you choose; where there is no pretrained
+network for pictures, bam-uda. --print-config shows what a run would have.
 """
 
 import argparse
@@ -33,6 +34,8 @@ EXTRA = {
     "resume": "continue the run in this folder; auto: the one that these options name, if it was begun",
     "minutes": "how long to train, instead of --steps",
     "from": "a run folder: its settings and labels, and those that --labels adds",
+    "accept": "with sure: write the samples of which this share should be right, such as 0.95, to accepted.csv, and "
+    "the others, the most useful first, to to_label.csv",
     "cv": "after training, cross-validate with this many folds: train again without each, and test on it",
     "print_config": "print the complete config and stop",
 }
@@ -42,8 +45,6 @@ SHOWN = {
     "machine": ("device", "threads", "devices", "nodes", "precision"),
     "often changed": ("network.name", "optimizer.lr", "batch.labelled", "batch.ratio", "evaluation.every"),
 }
-# For a folder or a file of the user's own, where the command line leaves them out.
-OWN_DATA: dict[str, Any] = {"method": "bam-uda", "labels": "all"}
 # What methods of different families have different values of.
 FAMILY = ("paws", "optimizer", "teacher", "average", "head", "views", "batch", "selection", "target")
 
@@ -56,6 +57,7 @@ class Options:
     resume: bool
     minutes: float | None = None
     folds: int | None = None
+    accept: float | None = None
     print_config: bool = False
 
 
@@ -93,7 +95,7 @@ def train(options: Options, labels_of: str | None = None) -> int:
         if first and (options.config.data not in NAMED_DATA or options.folds):
             from surelabel.cli.fit_outputs import write_fit_outputs
 
-            write_fit_outputs(trained, options.folds)
+            write_fit_outputs(trained, options.folds, options.accept)
     except Stopped as stopped:
         if is_rank_zero():
             again = f" --cv {options.folds}" if options.folds else ""
@@ -115,8 +117,13 @@ def read_options(options: argparse.Namespace) -> Options:
         given, extra = from_run(given, extra)
     made = _resumed(given, extra) if extra.get("resume", "auto") != "auto" else _begun(_config(given, extra), extra)
     check_beside(made.config, extra)
-    minutes, folds = number_of(extra, "minutes", 0.01), number_of(extra, "cv", 2)
-    return replace(made, minutes=minutes, folds=folds, print_config=options.print_config)
+    return replace(
+        made,
+        minutes=number_of(extra, "minutes", 0.01),
+        folds=number_of(extra, "cv", 2),
+        accept=number_of(extra, "accept", 0.5, 1.0),
+        print_config=options.print_config,
+    )
 
 
 def _with_data(data: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -141,9 +148,6 @@ def _config(given: dict[str, Any], extra: dict[str, str]) -> RunConfig:
         method, data, labels = parse(extra["recipe"])
         chosen = {"data": data, "labels": labels} | ({"method": method} if method else {})
     asked = chosen | from_file | given
-    if asked.get("data", "phc") not in NAMED_DATA:
-        # Whoever brings own data brings few labels, and wants all of them used.
-        asked = OWN_DATA | asked
     choice: dict[str, Any] = {key: asked[key] for key in ("method", "data", "labels") if key in asked}
     if "size" in extra and extra["size"] not in SIZES:
         raise UserError(f"there is no size {extra['size']!r}.{suggestion(extra['size'], SIZES)}")
@@ -175,7 +179,7 @@ def _resumed(given: dict[str, Any], extra: dict[str, str]) -> Options:
     folder = Path(extra["resume"])
     if "steps" in given:
         raise UserError(f"--resume {folder} cannot change --steps: {MORE_STEPS}")
-    if set(given) - MACHINE or set(extra) - {"resume", "cv"}:
+    if set(given) - MACHINE or set(extra) - {"resume", "cv", "accept"}:
         raise UserError("--resume RUN continues with that run's own settings: leave the other options out")
     return Options(with_settings(replace(read_folder(folder, "--resume"), out=str(folder)), given), resume=True)
 

@@ -14,18 +14,23 @@ from surelabel.config.run import RunConfig
 from surelabel.config.settings import CONFIG
 from surelabel.data.source import UNLABELLED, Images, Source
 from surelabel.inference import cross_validation as estimate
+from surelabel.inference import trust
 from surelabel.inference.cross_validation import Estimate
 from surelabel.inference.near_duplicates import near_duplicates
 from surelabel.inference.trained_run import TrainedRun, fit
 from surelabel.report.sections import ESTIMATE
 from surelabel.training.display import PLAIN
+from surelabel.utils.errors import UserError
 from surelabel.utils.files import atomic_write
 
 PREDICTIONS, PAGE = "predictions.csv", "report.html"
+ACCEPTED, TO_LABEL = "accepted.csv", "to_label.csv"
 MOST_COMPARED = 20_000  # test pictures and labelled ones
 
 
-def write_fit_outputs(run: TrainedRun, folds: int | None = None, console: Console | None = None) -> None:
+def write_fit_outputs(
+    run: TrainedRun, folds: int | None = None, accept: float | None = None, console: Console | None = None
+) -> None:
     """Predict every unlabelled sample, estimate the accuracy, warn of what to doubt, and write the page."""
     console = console or Console()
     if (run.data.train.labels == UNLABELLED).any():
@@ -36,25 +41,42 @@ def write_fit_outputs(run: TrainedRun, folds: int | None = None, console: Consol
         console.print("No predictions: every sample has a label. surelabel predict takes new ones", **PLAIN)
     for note in data_warnings(run):
         console.print(note, **PLAIN)
-    console.print(_estimated(run, folds, console), **PLAIN)
+    for words in _estimated(run, folds, accept, console):
+        console.print(words, **PLAIN)
     _write_page(run, console)
 
 
-def _estimated(run: TrainedRun, folds: int | None, console: Console) -> str:
+def _estimated(run: TrainedRun, folds: int | None, accept: float | None, console: Console) -> list[str]:
     """How accurate it is, as far as that can be told, in words; they are kept for the page."""
     data = run.data
     if folds is not None:
         found, of = estimate.retrain(run, folds, partial(_fold, console=console)), "the run itself"
+    elif run.config.method == "sure":
+        return _trusted(run, accept)
     elif data.test is None and data.train.features is not None:
         found = estimate.linear_probe(data.train, run.labelled, run.config.seed)
         of = "a linear classifier on the same features"
     elif data.test is None:
-        return f"How accurate is it? surelabel fit --resume {run.path} --cv 5 trains five times more to tell"
+        return [f"How accurate is it? surelabel fit --resume {run.path} --cv 5 trains five times more to tell"]
     else:
-        return f"Metrics on the {len(data.test)} test samples are in {run.path / 'result.json'}"
+        return [f"Metrics on the {len(data.test)} test samples are in {run.path / 'result.json'}"]
     words = format_estimate(found, of)
     with atomic_write(run.path / ESTIMATE) as file:
         json.dump(asdict(found) | {"words": words}, file, indent=1)
+    return [words]
+
+
+def _trusted(run: TrainedRun, accept: float | None) -> list[str]:
+    """How far the confidence can be trusted; the samples to accept and the others go to their files."""
+    try:
+        found = trust.trust(run)
+    except UserError as error:  # no label could be left out, or nothing is unlabelled
+        return [str(error)]
+    words = trust.describe(found, accept or trust.PRECISION, run.data.train.names(found.known.index), run.task.classes)
+    if accept is not None:
+        accepted, rest = run.path / ACCEPTED, run.path / TO_LABEL
+        chosen = trust.write_accepted(run, found, accept, accepted, rest)
+        words.append(f"{chosen.count:,} accepted in {accepted}, the others in {rest}")
     return words
 
 

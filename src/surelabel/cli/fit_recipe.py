@@ -13,18 +13,26 @@ from surelabel.utils.errors import UserError
 
 
 def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str, str]) -> RunConfig:
-    """The recipe for these; for pictures that suit it one with a pretrained network, unless another is asked for."""
-    data = choice.get("data", "phc")
-    if asked.get("encoder", "none") != "none":
-        if "size" in extra:
-            raise UserError("--size chooses the size of a network, and encoder is one: leave --size out")
-        return pictures(**({"method": RunConfig.method, "data": data, "labels": RunConfig.labels} | choice))
-    from surelabel.data.probe import looks_photographic
+    """The recipe for these; for pictures that suit it one with a pretrained network, unless another is asked for.
 
-    free = data not in NAMED_DATA and "size" not in extra and not {"network.name", "encoder"} & set(asked)
-    if free and Path(data).is_dir() and find(choice["method"]).family != "paws" and looks_photographic(data):
-        return pictures(**choice)
-    return recipe(**choice, size=extra.get("size", SIZES[0]))
+    The default method for own data is sure, where there is a table or such a network, else bam-uda.
+    """
+    data = choice.get("data", "phc")
+    encoder = asked.get("encoder", "none")
+    own, free = data not in NAMED_DATA, "size" not in extra and "network.name" not in asked
+    if encoder == "none" and own and free and "encoder" not in asked and Path(data).is_dir():
+        from surelabel.data.probe import looks_photographic
+
+        if find(choice.get("method", "sure")).family != "paws" and looks_photographic(data):
+            encoder = "efficientnet-lite0"
+    if own:
+        suits = free and (encoder != "none" or RunConfig(data=data).tabular)
+        choice = {"method": "sure" if suits else "bam-uda", "labels": "all"} | choice
+    if encoder == "none":
+        return recipe(**choice, size=extra.get("size", SIZES[0]))
+    if "size" in extra:
+        raise UserError("--size chooses the size of a network, and encoder is one: leave --size out")
+    return pictures(**({"method": RunConfig.method, "data": data, "labels": RunConfig.labels} | choice))
 
 
 def check_together(given: dict[str, Any], extra: dict[str, str]) -> None:
@@ -51,11 +59,19 @@ def check_beside(config: RunConfig, extra: dict[str, str]) -> None:
                 f"--{key} is for one process, and this run has {config.processes}: add --devices 1 --nodes 1, or leave "
                 "it out"
             )
+    for key, needed in (("cv", False), ("accept", True)):
+        if key in extra and (config.method == "sure") != needed:
+            why = (
+                "is for method sure, whose labels are left out in turn"
+                if needed
+                else ("trains again to test, and sure has left each label out already")
+            )
+            raise UserError(f"--{key} {why}: leave it out")
     if "cv" in extra and config.holdout is not None:
         raise UserError("--cv and --holdout do not go together: leave one out")
 
 
-def number_of(extra: dict[str, str], key: str, least: float) -> Any:
+def number_of(extra: dict[str, str], key: str, least: float, below: float = float("inf")) -> Any:
     """The number that this option gives, if it is given: a whole one where the least is."""
     if key not in extra:
         return None
@@ -64,8 +80,9 @@ def number_of(extra: dict[str, str], key: str, least: float) -> Any:
         number = kind(extra[key])
     except ValueError:
         number = kind(-1)
-    if not least <= number < float("inf"):
-        raise UserError(f"--{key} {extra[key]}: give {'a whole' if kind is int else 'a'} number from {least:g}")
+    if not least <= number < below:
+        end = "" if below == float("inf") else f", below {below:g}"
+        raise UserError(f"--{key} {extra[key]}: give {'a whole' if kind is int else 'a'} number from {least:g}{end}")
     return number
 
 

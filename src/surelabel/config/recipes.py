@@ -109,7 +109,7 @@ def _members(config: RunConfig) -> RunConfig:
         steps=400,
         batch=Batch(32, config.batch.ratio),
         network=Network("members-50-128"),
-        views=Views("noise", "none", "corrupt"),
+        views=Views(),
         optimizer=Optimizer(lr=0.05),
     )
 

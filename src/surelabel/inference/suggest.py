@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surelabel.data.source import UNLABELLED, Source
+from surelabel.data.source import UNLABELLED, Source, in_batches
 from surelabel.equations import entropy
 from surelabel.inference.trained_run import TrainedRun
+from surelabel.models.backbones.members import Members
 from surelabel.models.network import Network
 from surelabel.utils.csv import write_csv
 from surelabel.utils.errors import UserError
@@ -89,12 +90,18 @@ def unlabelled(source: Source, labelled: NDArray[np.int64]) -> NDArray[np.int64]
 
 @torch.no_grad()
 def backbone_features(network: Network, source: Source, index: NDArray[np.int64], batch: int) -> Tensor:
-    """The inputs of the head [N, D] for these samples, on the CPU. The network must be in eval mode."""
-    device = network.scale.device
-    parts = [
-        network.features(torch.from_numpy(source.samples(index[start : start + batch])).to(device)).cpu()
-        for start in range(0, len(index), batch)
-    ]
+    """What samples are compared by [N, D], on the CPU. The network must be in eval mode.
+
+    The inputs of the head; of an ensemble, which has one set of these for each member, what all members see.
+    """
+    device, backbone = network.scale.device, network.backbone
+    parts = []
+    for samples in in_batches(source, index, batch):
+        here = torch.from_numpy(samples).to(device)
+        if isinstance(backbone, Members):
+            parts.append((network.normalised(here) @ backbone.projection).cpu())
+        else:
+            parts.append(network.features(here).cpu())
     return torch.cat(parts)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
 
 from surelabel.data.folds import ALWAYS_SEEN
 from surelabel.methods.joining import fit_powers, join
@@ -70,8 +71,8 @@ def cross_fitted_teachers(
 
 def _linear(rows: Rows, labels: Labels) -> LogisticRegression:
     """Logistic regression, regularised so that a logit has the prior variance C times the sum of squares of a row."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # close is enough, as its confidence is tempered
+    with warnings.catch_warnings(), threadpool_limits(1):  # a small sum takes less time than waiting for a thread
+        warnings.simplefilter("ignore", ConvergenceWarning)  # close is enough
         strength = LOGIT_VARIANCE / max(float(np.square(rows).sum(1).mean()), 1e-12)
         return LogisticRegression(C=strength, max_iter=200, tol=1e-3).fit(rows, labels)
 

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from surelabel.config.run import RunConfig
+from surelabel.config.run import Sure as SureSettings
 from surelabel.data.batch import Batch
 from surelabel.data.folds import ALWAYS_SEEN, draw_folds
 from surelabel.data.loader import Loader
 from surelabel.data.source import DataSet, Source, in_batches
-from surelabel.data.views import View
+from surelabel.data.views import Chain, Corrupt, Identity, InComponents, Noise, View
 from surelabel.methods.base import Losses, State
 from surelabel.methods.cross_fitted import cross_fitted_teachers
 from surelabel.methods.joining import fit_powers
@@ -26,10 +27,12 @@ from surelabel.models.backbones.members import Members, principal_components
 from surelabel.models.members_head import MembersHead
 from surelabel.models.network import Network
 from surelabel.models.prediction import Prediction
+from surelabel.utils.devices import augmentation_device
 from surelabel.utils.distributed import World
 from surelabel.utils.errors import UserError
 
 MOMENTUM = 0.9  # of the mean prediction that a member's own pseudo-labels are aligned by
+MOST_MATCHED = 1000  # samples that the confidence of few and of all members is compared on
 MOST_PROJECTED = 20_000  # samples that the principal components are taken of
 
 
@@ -86,7 +89,7 @@ class Sure:
 
     @property
     def reads(self) -> frozenset[str]:
-        return frozenset({"batch.labelled", "batch.ratio", "views.labelled", "views.weak", "views.strong", "sure."})
+        return frozenset({"batch.labelled", "batch.ratio", "sure."})
 
     def configured(self, config: RunConfig, samples: int = 1) -> "Sure":
         if config.processes > 1:
@@ -108,18 +111,20 @@ class Sure:
         view: Callable[[str], View],
         world: World,
     ) -> CrossFitLoader:
-        size, ratio = config.batch.labelled, config.batch.ratio
-        views = view("labelled"), view("weak"), view("strong")
-        loader = Loader(data.train, labelled, config.seed, size, ratio, device, *views, world)
-        labels = data.train.labels[labelled]
-        fold = self.draw_folds(labels)
-        rows = torch.from_numpy(data.train.samples(np.arange(len(data.train)))).float()
-        rows = (rows - torch.tensor(data.offset)) / torch.tensor(data.scale)
+        source, offset, scale = data.train, torch.tensor(data.offset), torch.tensor(data.scale)
+        rows = (torch.from_numpy(source.samples(np.arange(len(source)))).float() - offset) / scale
         projection = principal_components(rows[:: -(-len(rows) // MOST_PROJECTED)], config.sure.components)
         rows = rows @ projection
+        labels = source.labels[labelled]
+        fold = self.draw_folds(labels)
         made = cross_fitted_teachers(rows.numpy(), labelled, labels, fold, self.folds, len(data.classes))
-        of_all = torch.full((len(data.train),), ALWAYS_SEEN)
+        of_all = torch.full((len(source),), ALWAYS_SEEN)
         of_all[torch.from_numpy(labelled)] = torch.from_numpy(fold)
+        place = augmentation_device(device)
+        space = [tensor.to(place) for tensor in (offset, scale, projection, torch.linalg.pinv(projection))]
+        noise, strong = (InComponents(one, *space) for one in views(config.sure, source, rows.to(place)))
+        size, ratio = config.batch.labelled, config.batch.ratio
+        loader = Loader(source, labelled, config.seed, size, ratio, device, noise, Identity(), strong, world)
         targets, shares = torch.from_numpy(made.probs), torch.from_numpy(made.shares).float()
         return CrossFitLoader(loader, projection, of_all, targets, shares)
 
@@ -137,10 +142,15 @@ class Sure:
         labels = source.labels[labelled]
         fold = self.draw_folds(labels)
         counted = fold != ALWAYS_SEEN
-        probs = left_out_probs(network, source, labelled[counted], fold[counted], self.folds, batch)
-        (power,) = fit_powers(np.log(np.maximum(probs, 1e-30))[None], labels[counted])
+        if not counted.any():
+            return
+        some = np.unique(np.linspace(0, len(source) - 1, MOST_MATCHED).astype(np.int64))
+        here = member_probs(network, source, np.concatenate([labelled[counted], some]), batch)
+        known, pool = here.tensor_split([int(counted.sum())])
+        left_out = left_out_mean(known, fold[counted], self.folds)
+        (power,) = fit_powers(left_out.clamp_min(1e-30).log().numpy()[None], labels[counted])
         assert isinstance(network.head, MembersHead)
-        network.head.temperature.fill_(1 / power)
+        network.head.temperature.fill_(matched_temperature(pool, self.folds, 1 / power))
 
     def init(self) -> State:
         return {}
@@ -173,11 +183,20 @@ class Sure:
         return Losses((labelled + unlabelled).sum(), parts, prediction, accepted), {"mean": mean}
 
 
+def views(settings: SureSettings, source: Source, rows: Tensor) -> tuple[View, View]:
+    """The view of labelled and the view of unlabelled components, rows [N, p]: noise, and noise with gaps."""
+    where, groups = torch.ones(rows.shape[1]), torch.arange(rows.shape[1])
+    donors = torch.zeros(1, rows.shape[1])
+    if source.encoding is not None and rows.shape[1] == len(source.encoding.groups):
+        where = torch.from_numpy(source.encoding.standardised).float()
+        groups, donors = torch.from_numpy(source.encoding.groups), rows
+    noise = Noise(settings.noise, where.to(rows.device))
+    return noise, Chain((noise, Corrupt(settings.corruption, donors.to(rows.device), groups.to(rows.device))))
+
+
 @torch.no_grad()
-def left_out_probs(
-    network: Network, source: Source, index: NDArray[np.int64], fold: NDArray[np.int64], folds: int, batch: int
-) -> NDArray[np.float64]:
-    """The mean prediction [n, K] of those members that have not seen each sample's label, before the temperature."""
+def member_probs(network: Network, source: Source, index: NDArray[np.int64], batch: int) -> Tensor:
+    """What each member predicts for these samples [n, E, K], before the temperature, in float64 on the CPU."""
     head, device = network.head, network.scale.device
     assert isinstance(head, MembersHead)
     training = network.training
@@ -187,10 +206,31 @@ def left_out_probs(
         for samples in in_batches(source, index, batch)
     ]
     network.train(training)
-    classes = head.bias.shape[1]
-    probs = torch.cat([torch.empty(0, len(head.bias), classes), *parts]).double()  # [n, E, K]
+    return torch.cat(parts).double()
+
+
+def left_out_mean(probs: Tensor, fold: NDArray[np.int64], folds: int) -> Tensor:
+    """The mean [n, K] of those members' predictions [n, E, K] that have not seen each label."""
     unseen = torch.from_numpy(fold)[:, None] == torch.arange(probs.shape[1]) % folds
-    return np.asarray((probs * unseen[..., None]).sum(1) / unseen.sum(1, keepdim=True))
+    return (probs * unseen[..., None]).sum(1) / unseen.sum(1, keepdim=True)
+
+
+def matched_temperature(pool: Tensor, folds: int, temperature: float) -> float:
+    """The temperature at which all members together are as confident as those of one fold are at theirs.
+
+    A mean of few members is more confident than a mean of many. pool [N, E, K] are predictions for samples of the pool.
+    """
+    parts = torch.stack([pool[:, torch.arange(pool.shape[1]) % folds == v].mean(1) for v in range(folds)])
+    confidence = _confidence(parts, temperature)
+    low, high = temperature / 4, temperature * 2
+    for _ in range(30):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if _confidence(pool.mean(1), middle) > confidence else (low, middle)
+    return float((low * high) ** 0.5)
+
+
+def _confidence(probs: Tensor, temperature: float) -> float:
+    return float((probs.clamp_min(1e-30).log() / temperature).softmax(-1).max(-1).values.mean())
 
 
 sure = Sure()

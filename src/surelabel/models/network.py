@@ -49,11 +49,14 @@ class Network(nn.Module):
 
     def features(self, images: Tensor) -> Tensor:
         """Images [N, C, H, W], or other samples [N, ...] -> features [N, D]."""
-        normalised = (images.to(self.scale.dtype) - self.offset) / self.scale
-        if images.ndim == 4:
-            normalised = normalised.contiguous(memory_format=torch.channels_last)
+        normalised = self.normalised(images)
         features: Tensor = self.backbone(normalised)
         return features.to(normalised.dtype)  # out of mixed precision
+
+    def normalised(self, images: Tensor) -> Tensor:
+        """What the backbone takes: each channel with mean 0 and std 1 over the training set."""
+        normalised = (images.to(self.scale.dtype) - self.offset) / self.scale
+        return normalised.contiguous(memory_format=torch.channels_last) if images.ndim == 4 else normalised
 
     def forward(self, images: Tensor | Sequence[Tensor], noise: Tensor | None = None) -> Output:
         """Images [N, C, H, W], or batches of several sizes, with the noise of `head.noise`.

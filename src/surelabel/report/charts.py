@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from surelabel.equations import Groups
+from surelabel.inference.trust import Accepted
 from surelabel.report.palette import LIGHT, line_style
 from surelabel.report.svg import styled
 
@@ -49,6 +50,26 @@ def curves(lines: Sequence[Line], percent: bool) -> Figure:
         axes.yaxis.set_major_formatter(PercentFormatter(1))
     elif all(value is None or value >= 0 for line in lines for value in line.values):
         axes.set_ylim(bottom=0)
+    return figure
+
+
+@styled
+def trust_curve(curve: Sequence[Accepted], pool: int) -> Figure:
+    """The share of right samples, expected and at least, against how many of the most confident are accepted."""
+    figure = Figure(figsize=(4.6, 2.8), layout="constrained")
+    axes = figure.subplots()
+    counts = [point.count for point in curve]
+    for number, (name, values) in enumerate(
+        (("expected", [point.precision for point in curve]), ("at least", [point.least for point in curve]))
+    ):
+        colour, dashes = line_style(number)
+        axes.plot(counts, values, color=LIGHT[colour], linestyle=dashes, linewidth=1.7, label=name)
+    axes.set(
+        xlabel="samples accepted, the most confident first", ylabel="of them right", xlim=(0, pool), ylim=(0, 1.02)
+    )
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.legend(loc="lower left", frameon=False)
     return figure
 
 

@@ -23,7 +23,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 @dataclass(frozen=True)
 class Section:
-    """A custom section, at the end of a run's article or, without `run`, of the page.
+    """A custom section, at the end of a run's article, or before all else if it `leads`; without `run`, of the page.
 
     `template` is the text of a Jinja template, whose `values` are escaped. It can import the page's macros:
     {% from "parts.html" import samples %}.
@@ -33,6 +33,7 @@ class Section:
     template: str
     values: Mapping[str, Any] = field(default_factory=dict)
     run: str | Path | None = None
+    leads: bool = False
 
 
 def write_report(runs: Sequence[TrainedRun], out: str | Path, sections: Sequence[Section] = ()) -> list[str]:

@@ -20,6 +20,9 @@ ESTIMATE = "estimate.json"
 def sections(runs: Sequence[TrainedRun], held_out: str | None = None, coverage: float = 0.9) -> list[Section]:
     """The sections for these runs; with `held_out` labels, also their calibration."""
     found = [estimated(run) for run in runs]
+    for run in (run for run in runs if run.config.method == "sure"):
+        with suppress(UserError):  # missing data, or no label that could be left out
+            found.append(trusted(run))
     for run in runs:
         with suppress(UserError):  # missing data, which the page reports
             found.append(to_label(run))
@@ -38,6 +41,30 @@ def estimated(run: TrainedRun) -> Section | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return Section("How accurate?", "<p>{{ words }}.</p>", {"words": str(words)}, run.path)
+
+
+def trusted(run: TrainedRun) -> Section:
+    """How far the confidence of a cross-fitted run can be trusted."""
+    from surelabel.inference import trust
+    from surelabel.report.charts import trust_curve
+    from surelabel.report.svg import inline
+
+    found = trust.trust(run)
+    source, known = run.data.train, found.known
+    doubtful = known.doubtful()
+    best = TopPrediction(known.probs[doubtful].argmax(1), known.confidence[doubtful], None)
+    values = {
+        "sentences": trust.describe(found, trust.PRECISION, source.names(known.index), source.classes),
+        "curve": found.curve(),
+        "chart": inline(trust_curve(found.curve(100), len(found.confidence)), "trust-curve"),
+        "recall": [
+            (name, right, of)
+            for name, (right, of) in zip(source.classes, known.recall(len(source.classes)), strict=True)
+        ],
+        "doubtful": gallery(source, known.index[doubtful], best, -np.arange(len(doubtful), dtype=np.float64)),
+        "classes": source.classes,
+    }
+    return Section("How far to trust it", _template("trust.html"), values, run.path, leads=True)
 
 
 def to_label(run: TrainedRun, number: int = 20) -> Section | None:

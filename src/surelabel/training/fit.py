@@ -102,12 +102,13 @@ def _fit(
     if labels_of is not None:
         labels_of.check_same_data(task, build_data.fingerprint(data))
         labelled = labels_of.labelled()
-    seconds = loader = None
+    seconds = None
     if config.processes == 1:
         _show_found(data, labelled, console)
-        loader = build.build_loader(config, data, labelled, components)
+    # Of several processes, each has its device only after the launch.
+    here = config if config.processes == 1 else replace(config, device="cpu")
+    loader = build.build_loader(here, data, labelled, components, World(0, config.processes))
     if minutes is not None or (data.train.description and not resume and config.processes == 1 and not console.quiet):
-        assert loader is not None
         seconds = seconds_per_step(config, data, loader, components)
         config = config if minutes is None else _as_long_as(minutes, config, seconds, console)
     method = build.build_method(config, len(data.train))
@@ -115,17 +116,14 @@ def _fit(
     if config.init is not None and not (resume and folder is not None and folder.has_checkpoint):
         build.start_from(network, config.init)
     stored, note = folder.stored_state() if resume and folder is not None else ({}, None)
-    if loader is None:
-        _try_views(config, data, labelled, components, stored.get("step", 0))
-    elif seconds is None:  # timing the steps has tried the views already
-        loader(stored.get("step", 0))
+    if seconds is None:
+        loader(stored.get("step", 0))  # unsuitable views fail before the folder and the other ranks exist
     fabric = build.build_fabric(config)
     fabric.launch()  # starts the other ranks, which run up to here too; from now on each has its device
     console.quiet = console.quiet or fabric.global_rank > 0
-    if loader is None:
+    if config.processes > 1:
         loader = build.build_loader(config, data, labelled, components, World(fabric.global_rank, fabric.world_size))
-    if not stored:
-        method.before_training(network, loader)
+    method.before_training(network, loader)
     state = build.build_state(config, network, method)
     if stored:
         state.load_state_dict(stored, loader.world)
@@ -197,13 +195,6 @@ def _show_run(
     )
     if config.holdout is not None and data.test is not None:
         console.print(f"Evaluated on {len(data.test)} held-out labelled samples instead of a test set", **PLAIN)
-
-
-def _try_views(
-    config: RunConfig, data: DataSet, labelled: NDArray[np.int64], components: Components, step: int
-) -> None:
-    """Make one batch, so that unsuitable views fail before the folder and the other ranks exist."""
-    build.build_loader(replace(config, device="cpu"), data, labelled, components, World(0, config.processes))(step)
 
 
 def _stored_config(asked: RunConfig, folder: RunFolder, console: Console, components: Components) -> RunConfig:

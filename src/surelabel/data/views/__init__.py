@@ -7,6 +7,7 @@ from surelabel.data.views.corrupt import Corrupt
 from surelabel.data.views.crop import FlipCrop
 from surelabel.data.views.cutout import Cutout
 from surelabel.data.views.flip import Flip
+from surelabel.data.views.in_components import InComponents
 from surelabel.data.views.jitter import Jitter
 from surelabel.data.views.noise import Noise
 from surelabel.data.views.periodic import Periodic
@@ -18,8 +19,9 @@ from surelabel.data.views.view import Chain, Identity, View
 from surelabel.utils.errors import UserError, suggestion
 
 __all__ = [
-    "VIEWS", "Blur", "Chain", "Corrupt", "Cutout", "Equalize", "Flip", "FlipCrop", "Grey", "Identity", "Jitter",
-    "Noise", "Periodic", "RandAugment", "ResizedCrop", "Solarize", "Sometimes", "View", "named", "paws_view",
+    "VIEWS", "Blur", "Chain", "Corrupt", "Cutout", "Equalize", "Flip", "FlipCrop", "Grey", "Identity",
+    "InComponents", "Jitter", "Noise", "Periodic", "RandAugment", "ResizedCrop", "Solarize", "Sometimes", "View",
+    "named", "paws_view",
 ]  # fmt: skip
 
 VIEWS: dict[str, View] = {

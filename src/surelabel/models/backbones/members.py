@@ -44,5 +44,5 @@ def principal_components(rows: Tensor, components: int) -> Tensor:
     if inputs <= components:
         return torch.eye(inputs)
     _, directions = torch.linalg.eigh((rows.T @ rows).double())
-    chosen = directions.flip(1)[:, :components].float()
+    chosen: Tensor = directions.flip(1)[:, :components].float()
     return chosen / (rows @ chosen).square().mean().sqrt().clamp_min(1e-12)

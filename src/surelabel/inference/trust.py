@@ -1,0 +1,238 @@
+"""How far the confidence of a cross-fitted run can be trusted, from its labels alone.
+
+Each label was left out by some members, for which its sample was one of the pool like any other. What they predict
+for it is what the run predicts for the pool. Shapes: n labels, N samples of the pool, K classes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta
+
+from surelabel.data.folds import ALWAYS_SEEN
+from surelabel.equations import entropy
+from surelabel.inference.suggest import LEAST as CANDIDATES
+from surelabel.inference.suggest import backbone_features, uncertain_and_diverse
+from surelabel.inference.trained_run import TrainedRun
+from surelabel.methods.joining import fit_powers, join
+from surelabel.methods.sure import Sure, left_out_mean, member_probs
+from surelabel.training.build import build_method
+from surelabel.utils.csv import write_csv
+from surelabel.utils.errors import UserError
+from surelabel.utils.rng import generator
+from surelabel.utils.words import some
+
+Z95 = 1.96  # normal quantile for 95 %
+PRECISION = 0.95  # of the samples to accept, if the user names none
+RISK = 0.05  # of a lower bound
+# A threshold is chosen by looking at the whole curve: the bounds hold for all of it together, as if of ten (a test).
+LOOKS = 10
+DOUBTED = 0.05  # a label is doubted if its class has less than this probability
+DIVERSE = 100  # samples to label that are chosen to differ; the rest are in the order of their entropy
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Labels and what was predicted for them without knowing them; the temperature is that of the other folds."""
+
+    index: NDArray[np.int64]  # [n], in the pool
+    labels: NDArray[np.int64]  # [n]
+    probs: NDArray[np.float64]  # [n, K]
+
+    @property
+    def confidence(self) -> NDArray[np.float64]:
+        return np.asarray(self.probs.max(1))
+
+    @property
+    def right(self) -> NDArray[np.bool_]:
+        return np.asarray(self.probs.argmax(1) == self.labels)
+
+    @property
+    def accuracy(self) -> float:
+        return float(self.right.mean())
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % Wilson interval of the accuracy."""
+        spread = Z95**2 / len(self.labels)
+        centre = (self.accuracy + spread / 2) / (1 + spread)
+        half = (
+            Z95 * sqrt(self.accuracy * (1 - self.accuracy) * spread / Z95**2 + (spread / Z95 / 2) ** 2) / (1 + spread)
+        )
+        return centre - half, centre + half
+
+    @property
+    def gap(self) -> tuple[float, float]:
+        """Confidence minus accuracy, and the half-width of its 95 % interval."""
+        each = self.confidence - self.right
+        return float(each.mean()), Z95 * float(each.std(ddof=1)) / sqrt(len(each)) if len(each) > 1 else 1.0
+
+    @property
+    def nll(self) -> float:
+        return float(-np.log(self.of_label).mean())
+
+    @property
+    def of_label(self) -> NDArray[np.float64]:
+        """The probability [n] of the class that each label names."""
+        return np.asarray(np.maximum(self.probs[np.arange(len(self.labels)), self.labels], 1e-30))
+
+    def recall(self, classes: int) -> list[tuple[int, int]]:
+        """For each class, how many of its labels were predicted, and how many there are."""
+        right = np.bincount(self.labels[self.right], minlength=classes)
+        return list(zip(right.tolist(), np.bincount(self.labels, minlength=classes).tolist(), strict=True))
+
+    def doubtful(self) -> NDArray[np.int64]:
+        """Places of the labels that look wrong, the least likely first."""
+        order = np.argsort(self.of_label, kind="stable")
+        return np.asarray(order[self.of_label[order] < DOUBTED])
+
+
+def left_out(run: TrainedRun) -> LeftOut:
+    """The left-out predictions of a run."""
+    method = build_method(run.config)
+    if not isinstance(method, Sure):
+        raise UserError(f"{run.name} was trained by {run.config.method}, which leaves no labels out: use sure")
+    labels = run.data.train.labels[run.labelled]
+    fold = method.draw_folds(labels)
+    counted = fold != ALWAYS_SEEN
+    index, labels, fold = run.labelled[counted], labels[counted], fold[counted]
+    if not len(index):
+        raise UserError(f"{run.name}: each class has one label only, so none could be left out. Label more")
+    probs = member_probs(run.network, run.data.train, index, run.config.evaluation.batch)
+    logs = left_out_mean(probs, fold, method.folds).clamp_min(1e-30).log().numpy()[None]
+    found = np.empty(logs.shape[1:])
+    for v in np.unique(fold):
+        here = fold == v
+        found[here] = np.exp(join(logs[:, here], fit_powers(logs[:, ~here], labels[~here])))
+    return LeftOut(index, labels, found)
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The samples of the pool whose confidence is at least a threshold."""
+
+    count: int
+    threshold: float
+    precision: float  # expected: the mean confidence
+    least: float  # lower bound, with 95 % certainty
+    labels: int  # that the bound rests on
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What is known about the confidence of a run for its pool."""
+
+    known: LeftOut
+    confidence: NDArray[np.float64]  # [N], of the pool
+
+    @cached_property
+    def order(self) -> NDArray[np.int64]:
+        """The pool, the most confident first."""
+        return np.argsort(-self.confidence, kind="stable")
+
+    @cached_property
+    def precisions(self) -> NDArray[np.float64]:
+        """The expected precision [N] of the 1, 2, ..., N most confident samples."""
+        return np.asarray(self.confidence[self.order].cumsum() / np.arange(1, len(self.order) + 1))
+
+    def accept(self, precision: float) -> Accepted:
+        """The most samples of the pool of which this share should be right."""
+        return self.first(int((self.precisions >= precision).sum()))
+
+    def first(self, count: int) -> Accepted:
+        """The `count` most confident samples."""
+        if not count:
+            return Accepted(0, 1.0, 1.0, 0.0, 0)
+        threshold = float(self.confidence[self.order[count - 1]])
+        above = self.known.confidence >= threshold
+        right, of = int(self.known.right[above].sum()), int(above.sum())
+        return Accepted(count, threshold, float(self.precisions[count - 1]), lower_bound(right, of), of)
+
+    def curve(self, points: int = 20) -> list[Accepted]:
+        """What accepting 1/points, 2/points, ... of the pool gives."""
+        counts = {round(len(self.order) * part / points) for part in range(1, points + 1)} - {0}
+        return [self.first(count) for count in sorted(counts)]
+
+
+def lower_bound(right: int, of: int) -> float:
+    """The share that is exceeded with 95 % certainty when `right` of `of` were right (Clopper and Pearson, 1934)."""
+    return float(beta.ppf(RISK / LOOKS, right, of - right + 1)) if right else 0.0
+
+
+def more_labels(trust: Trust, wanted: Accepted, margin: float = 0.05) -> int:
+    """About how many more labels it takes until the bound lies within this margin of the expected precision."""
+    share = max(wanted.labels, 1) / len(trust.known.labels)
+    for of in range(max(wanted.labels, 1), 20_000):
+        if lower_bound(round(wanted.precision * of), of) >= wanted.precision - margin:
+            return max(0, round(of / share) - len(trust.known.labels))
+    return 20_000
+
+
+def describe(found: Trust, precision: float, names: Sequence[str | int], classes: Sequence[str]) -> list[str]:
+    """What is known, in sentences; `names` are those of the labelled samples that were left out."""
+    known, wanted = found.known, found.accept(precision)
+    low, high = known.interval
+    gap, half = known.gap
+    sentences = [
+        f"Right for about {known.accuracy:.0%} of samples like the labelled ones (95% interval {low:.0%} to "
+        f"{high:.0%}), by {len(known.labels)} labels, each predicted by networks that had not seen it",
+        f"For these it says {known.confidence.mean():.0%}: confidence minus accuracy is {100 * gap:+.0f} points (95% "
+        f"interval {100 * (gap - half):+.0f} to {100 * (gap + half):+.0f})",
+    ]
+    if not wanted.count:
+        sentences.append(f"No unlabelled sample can be accepted if {precision:.0%} are to be right: label more")
+    else:
+        accepted = (
+            f"Of {len(found.confidence):,} unlabelled samples, accept the {wanted.count:,} from {wanted.threshold:.2f} "
+            f"on: about {wanted.precision:.0%} of them should be right"
+        )
+        if wanted.labels:
+            accepted += f" (at least {wanted.least:.0%} with 95% certainty, by {wanted.labels} labels"
+            more = more_labels(found, wanted)
+            accepted += f"; some {more:,} more labels would bring that within 5 points)" if more else ")"
+        sentences.append(accepted)
+    doubtful = known.doubtful()
+    if len(doubtful):
+        listed = [
+            f"{names[place]} ({classes[known.labels[place]]}, or {classes[known.probs[place].argmax()]}?)"
+            for place in doubtful
+        ]
+        sentences.append(f"Labels that look wrong: {some(listed)}")
+    return sentences
+
+
+def trust(run: TrainedRun) -> Trust:
+    """What is known about a run's confidence for its unlabelled samples."""
+    return Trust(left_out(run), run.pool_prediction.probs.double().max(1).values.numpy())
+
+
+def write_accepted(run: TrainedRun, found: Trust, precision: float, accepted: Path, rest: Path) -> Accepted:
+    """Write the samples to accept, the most confident first, and the others, the most useful to label first."""
+    chosen = found.accept(precision)
+    pool = run.predict_pool()
+    taken, left = found.order[: chosen.count], found.order[chosen.count :]
+    columns = ["sample", "class", "confidence"]
+    write_csv(accepted, columns, ((pool.names[i], pool.classes[i], found.confidence[i]) for i in taken))
+    order = left[most_useful(run, left)]
+    rows = ((n, pool.names[i], "", pool.classes[i], found.confidence[i]) for n, i in enumerate(order, 1))
+    write_csv(rest, ["rank", "sample", "label", "predicted", "confidence"], rows)
+    return chosen
+
+
+def most_useful(run: TrainedRun, index: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The order in which to label these of `run.unlabelled`: uncertain ones that differ, then the rest by entropy."""
+    if not len(index):
+        return index
+    uncertainty = entropy(run.pool_prediction.probs)[index]
+    by_entropy = uncertainty.argsort(descending=True, stable=True)
+    likely = by_entropy[:CANDIDATES]
+    features = backbone_features(
+        run.network, run.data.train, run.unlabelled[index[likely]], run.config.evaluation.batch
+    )
+    first = likely[uncertain_and_diverse(features, uncertainty[likely], DIVERSE, generator(0, "suggest"))]
+    return np.array(list(dict.fromkeys([*first.tolist(), *by_entropy.tolist()])), dtype=np.int64)

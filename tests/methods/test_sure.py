@@ -1,0 +1,202 @@
+"""The cross-fitted ensemble: what its members learn, and that a left-out label is left out of everything."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+
+from surelabel.config.recipes import table
+from surelabel.config.run import CUSTOM
+from surelabel.data.arrays.source import SampleSource
+from surelabel.data.folds import ALWAYS_SEEN, draw_folds
+from surelabel.data.source import DataSet
+from surelabel.methods.cross_fitted import cross_fitted_teachers
+from surelabel.methods.propagation import neighbour_graph, propagate
+from surelabel.methods.sure import left_out_mean, matched_temperature, member_probs, sure
+from surelabel.models.backbones.members import Members, principal_components
+from surelabel.models.members_head import MembersHead
+from surelabel.training import build, build_data
+from surelabel.training.components import Components
+from surelabel.training.fit import fit
+from surelabel.utils.errors import UserError
+
+FOLDS, STEPS = 5, 6
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:300].astype(np.float32), y[:300]
+
+
+def config(seed=0, **settings):
+    made = replace(table("sure", CUSTOM), seed=seed, steps=STEPS, threads=1, device="cpu", **settings)
+    return replace(
+        made,
+        network=replace(made.network, name="members-10-16"),
+        sure=replace(made.sure, folds=FOLDS, components=20),
+        evaluation=replace(made.evaluation, every=STEPS),
+    )
+
+
+def trained(X, labels, **settings):
+    data = DataSet("digits", SampleSource(X, labels, [str(number) for number in range(10)]))
+    return fit(config(**settings), console=Console(quiet=True), components=Components(data), save=False)
+
+
+def some_labels(y, count=60):
+    labels = np.full(len(y), -1)
+    labels[:count] = y[:count]
+    return labels
+
+
+def test_a_left_out_label_changes_nothing_that_its_members_predict(digits):
+    """The labels of one fold are permuted; its members' weights stay the same bit for bit, those of others do not."""
+    X, y = digits
+    labels = some_labels(y)
+    fold = draw_folds(labels[:60], FOLDS)
+    mine = np.flatnonzero(fold == 2)
+    permuted = labels.copy()
+    permuted[mine] = labels[np.roll(mine, 1)]
+    assert (permuted != labels).any()
+    # Folds are drawn from the labels: given, they must be the same in both runs.
+    first, second = (
+        trained_with_folds(X, given, fold) for given in (labels, permuted)
+    )  # fmt: skip
+    members = np.arange(10) % FOLDS == 2
+    torch.testing.assert_close(first[:, members], second[:, members], rtol=0, atol=0)
+    assert (first[:, ~members] - second[:, ~members]).abs().max() > 1e-4
+
+
+def trained_with_folds(X, labels, fold):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("surelabel.methods.sure.draw_folds", lambda *_: fold)
+        run = trained(X, labels)
+    return member_probs(run.network, run.data.train, np.arange(len(X)), 64)
+
+
+def test_teachers_without_a_fold_are_the_learners_trained_without_it(digits):
+    """Propagation is computed for all folds at once; each must agree with propagating its labels alone."""
+    X, y = digits
+    rows = ((X - X.mean(0)) / (X.std(0) + 1)).astype(np.float32)
+    index, labels = np.arange(60), y[:60]
+    fold = draw_folds(labels, FOLDS)
+    teachers = cross_fitted_teachers(rows, index, labels, fold, FOLDS, 10)
+    for v in range(FOLDS):
+        seen = fold != v
+        spread = propagate(neighbour_graph(rows), index[seen], labels[seen], 10)
+        C = 64 / np.square(rows[index[seen]]).sum(1).mean()
+        linear = LogisticRegression(C=C, max_iter=200, tol=1e-3).fit(rows[index[seen]], labels[seen])
+        plain = np.full((len(rows), 10), 1e-4)
+        plain[:, linear.classes_] += linear.predict_proba(rows)
+        a, b = teachers.powers[v]
+        product = spread**a * (plain / plain.sum(1, keepdims=True)) ** b
+        np.testing.assert_allclose(teachers.probs[v], product / product.sum(1, keepdims=True), atol=1e-4)
+        np.testing.assert_allclose(
+            teachers.shares[v], (np.bincount(labels[seen], minlength=10) + 1) / (seen.sum() + 10)
+        )
+
+
+def test_without_left_out_labels_teachers_are_plain_means():
+    rows = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+    index, labels = np.arange(2), np.array([0, 1])
+    fold = draw_folds(labels, 2)
+    assert (fold == ALWAYS_SEEN).all()
+    teachers = cross_fitted_teachers(rows, index, labels, fold, 2, 2)
+    np.testing.assert_allclose(teachers.powers, 0.5)
+    np.testing.assert_allclose(teachers.probs.sum(-1), 1, rtol=1e-5)
+
+
+def test_members_side_by_side_equal_members_one_by_one():
+    torch.manual_seed(0)
+    backbone, head = Members((8,), 3, 5, 6), MembersHead(15, 4, 3)
+    backbone.projection.copy_(principal_components(torch.randn(50, 8), 6))
+    x = torch.randn(7, 8)
+    logits = head(backbone(x))
+    assert logits.shape == (7, 3, 4)
+    for e in range(3):
+        rows = slice(5 * e, 5 * e + 5)
+        hidden = x @ backbone.projection @ backbone.hidden.weight[rows].T + backbone.hidden.bias[rows]
+        normed = torch.relu(
+            (hidden - hidden.mean(1, keepdim=True)) / (hidden.var(1, keepdim=True, correction=0) + 1e-5).sqrt()
+        )
+        torch.testing.assert_close(logits[:, e], normed @ head.weight[e] + head.bias[e], atol=1e-5, rtol=1e-5)
+
+
+def test_prediction_is_the_mean_at_the_temperature():
+    torch.manual_seed(0)
+    head = MembersHead(15, 4, 3)
+    head.temperature.fill_(2.0)
+    features = torch.randn(7, 15)
+    found = head.predict(features, np.random.default_rng())
+    members = head(features).softmax(-1)
+    power = members.mean(1).sqrt()
+    torch.testing.assert_close(found.probs, power / power.sum(1, keepdim=True))
+    tempered = members.sqrt() / members.sqrt().sum(-1, keepdim=True)
+    torch.testing.assert_close(found.std, tempered.std(1, correction=0))
+
+
+def test_principal_components_keep_what_varies():
+    torch.manual_seed(0)
+    rows = torch.randn(400, 9) * torch.tensor([9.0, 8, 7, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1])
+    rows = (rows - rows.mean(0)) @ torch.linalg.qr(torch.randn(9, 9))[0]
+    kept = rows @ principal_components(rows, 3)
+    assert kept.square().mean().item() == pytest.approx(1)
+    assert np.corrcoef(kept.T.numpy())[~np.eye(3, dtype=bool)] == pytest.approx(0, abs=1e-3)
+    assert torch.equal(principal_components(rows, 9), torch.eye(9))
+
+
+def test_left_out_mean_asks_only_members_that_have_not_seen_the_label():
+    probs = torch.arange(24, dtype=torch.float64).reshape(3, 4, 2)  # three samples, four members
+    found = left_out_mean(probs, np.array([0, 1, 1]), 2)
+    torch.testing.assert_close(found, torch.stack([probs[0, [0, 2]], probs[1, [1, 3]], probs[2, [1, 3]]]).mean(1))
+
+
+def test_all_members_are_made_as_confident_as_those_of_one_fold():
+    torch.manual_seed(0)
+    pool = (3 * torch.randn(200, 20, 5, dtype=torch.float64)).softmax(-1)
+    found = matched_temperature(pool, 5, 1.5)
+    assert found < 1.5  # a mean of many is less confident
+    few = torch.stack([pool[:, v::5].mean(1) for v in range(5)])
+    as_few = (few ** (1 / 1.5) / (few ** (1 / 1.5)).sum(-1, keepdim=True)).amax(-1).mean()
+    together = pool.mean(1) ** (1 / found)
+    assert float((together / together.sum(-1, keepdim=True)).amax(-1).mean()) == pytest.approx(float(as_few), abs=1e-6)
+
+
+def test_what_sure_cannot_do_is_refused():
+    with pytest.raises(UserError, match="one process"):
+        sure.configured(replace(config(), devices=2))
+    with pytest.raises(UserError, match="choose an encoder, or another method"):
+        Members((3, 32, 32), 2, 2, 2)
+
+
+def test_the_loss_is_the_sum_over_members_that_train_alone(digits):
+    """One member of the ensemble has the loss that it would have by itself, given its fold's teacher."""
+    X, y = digits
+    made = config()
+    data = DataSet("digits", SampleSource(X, some_labels(y), [str(number) for number in range(10)]))
+    made = build.resolve(replace(made, data=CUSTOM))
+    network = build.build_network(made, build_data.task_of(data))
+    loader = build.build_loader(made, data, build_data.build_split(made, data))
+    method = build.build_method(made)
+    method.before_training(network, loader)
+    batch = loader(0)
+    found, state = method.loss(network, network, batch, method.init(), 0)
+    total = 0.0
+    for e in range(10):
+        v = e % FOLDS
+        logits = network(torch.cat([batch.labelled, batch.strong])).outputs[:, e]
+        seen = batch.fold != v
+        total += torch.nn.functional.cross_entropy(logits[: len(batch.labels)][seen], batch.labels[seen])
+        own = network(batch.weak).outputs[:, e].softmax(-1)
+        aligned = own * batch.shares[v] / own.mean(0)
+        aligned = aligned / aligned.sum(1, keepdim=True)
+        target = aligned**made.sure.own * batch.targets[v] ** (1 - made.sure.own)
+        target = target / target.sum(1, keepdim=True)
+        total += torch.nn.functional.cross_entropy(logits[len(batch.labels) :], target.detach())
+    torch.testing.assert_close(found.total, total, rtol=1e-4, atol=1e-4)
+    assert state["mean"].shape == (10, 10)
