@@ -20,7 +20,7 @@ from surelabel.inference.suggest import LEAST as CANDIDATES
 from surelabel.inference.suggest import backbone_features, uncertain_and_diverse
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.methods.joining import fit_powers, join
-from surelabel.methods.sure import Sure, left_out_mean, member_probs
+from surelabel.methods.sure import Sure, fold_means
 from surelabel.training.build import build_method
 from surelabel.utils.csv import write_csv
 from surelabel.utils.errors import UserError
@@ -43,6 +43,7 @@ class LeftOut:
     index: NDArray[np.int64]  # [n], in the pool
     labels: NDArray[np.int64]  # [n]
     probs: NDArray[np.float64]  # [n, K]
+    rank: NDArray[np.float64]  # [n], the share of the pool that the same members are more confident of
 
     @property
     def confidence(self) -> NDArray[np.float64]:
@@ -103,13 +104,18 @@ def left_out(run: TrainedRun) -> LeftOut:
     index, labels, fold = run.labelled[counted], labels[counted], fold[counted]
     if not len(index):
         raise UserError(f"{run.name}: each class has one label only, so none could be left out. Label more")
-    probs = member_probs(run.network, run.data.train, index, run.config.evaluation.batch)
-    logs = left_out_mean(probs, fold, method.folds).clamp_min(1e-30).log().numpy()[None]
-    found = np.empty(logs.shape[1:])
+    batch = run.config.evaluation.batch
+    own = np.arange(len(index)), fold
+    logs = np.log(fold_means(run.network, run.data.train, index, method.folds, batch)[own])[None]
+    probs, rank = np.empty(logs.shape[1:]), np.empty(len(index))
+    pool = np.log(fold_means(run.network, run.data.train, run.unlabelled, method.folds, batch))
     for v in np.unique(fold):
         here = fold == v
-        found[here] = np.exp(join(logs[:, here], fit_powers(logs[:, ~here], labels[~here])))
-    return LeftOut(index, labels, found)
+        powers = fit_powers(logs[:, ~here], labels[~here])
+        probs[here] = np.exp(join(logs[:, here], powers))
+        others = np.sort(np.exp(join(pool[None, :, v], powers).max(1)))
+        rank[here] = 1 - np.searchsorted(others, probs[here].max(1)) / len(others)
+    return LeftOut(index, labels, probs, rank)
 
 
 @dataclass(frozen=True)
@@ -149,7 +155,8 @@ class Trust:
         if not count:
             return Accepted(0, 1.0, 1.0, 0.0, 0)
         threshold = float(self.confidence[self.order[count - 1]])
-        above = self.known.confidence >= threshold
+        # By rank: few members spread their confidence otherwise than all together.
+        above = self.known.rank <= count / len(self.order)
         right, of = int(self.known.right[above].sum()), int(above.sum())
         return Accepted(count, threshold, float(self.precisions[count - 1]), lower_bound(right, of), of)
 

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import softmax
 from torch import Tensor, nn
 
 from surelabel.config.run import RunConfig
@@ -94,6 +95,11 @@ class Sure:
     def configured(self, config: RunConfig, samples: int = 1) -> "Sure":
         if config.processes > 1:
             raise UserError(f"sure trains in one process, and this run has {config.processes}: leave out devices")
+        if config.network.name.startswith("members-") and config.members % config.sure.folds:
+            raise UserError(
+                f"network.name {config.network.name}: the number of members must be a multiple of sure.folds, "
+                f"{config.sure.folds}"
+            )
         return replace(self, folds=config.sure.folds, own=config.sure.own, seed=config.seed)
 
     def fill(self, config: RunConfig) -> RunConfig:
@@ -145,12 +151,13 @@ class Sure:
         if not counted.any():
             return
         some = np.unique(np.linspace(0, len(source) - 1, MOST_MATCHED).astype(np.int64))
-        here = member_probs(network, source, np.concatenate([labelled[counted], some]), batch)
-        known, pool = here.tensor_split([int(counted.sum())])
-        left_out = left_out_mean(known, fold[counted], self.folds)
-        (power,) = fit_powers(left_out.clamp_min(1e-30).log().numpy()[None], labels[counted])
+        known = fold_means(network, source, labelled[counted], self.folds, batch)
+        left_out = known[np.arange(len(known)), fold[counted]]
+        (power,) = fit_powers(np.log(left_out)[None], labels[counted])
         assert isinstance(network.head, MembersHead)
-        network.head.temperature.fill_(matched_temperature(pool, self.folds, 1 / power))
+        network.head.temperature.fill_(
+            matched_temperature(fold_means(network, source, some, self.folds, batch), 1 / power)
+        )
 
     def init(self) -> State:
         return {}
@@ -195,42 +202,41 @@ def views(settings: SureSettings, source: Source, rows: Tensor) -> tuple[View, V
 
 
 @torch.no_grad()
-def member_probs(network: Network, source: Source, index: NDArray[np.int64], batch: int) -> Tensor:
-    """What each member predicts for these samples [n, E, K], before the temperature, in float64 on the CPU."""
+def fold_means(
+    network: Network, source: Source, index: NDArray[np.int64], folds: int, batch: int
+) -> NDArray[np.float64]:
+    """What the members that leave out each fold predict for these samples [n, V, K], before the temperature."""
     head, device = network.head, network.scale.device
     assert isinstance(head, MembersHead)
     training = network.training
     network.eval()
-    parts = [
-        head.members(network.features(torch.from_numpy(samples).to(device))).cpu()
-        for samples in in_batches(source, index, batch)
-    ]
+    found = np.empty((len(index), folds, head.bias.shape[1]))
+    done = 0
+    for samples in in_batches(source, index, batch):
+        probs = head.members(network.features(torch.from_numpy(samples).to(device))).cpu().double()
+        for v in range(folds):
+            found[done : done + len(probs), v] = probs[:, v::folds].mean(1)
+        done += len(probs)
     network.train(training)
-    return torch.cat(parts).double()
+    return np.maximum(found, 1e-30)
 
 
-def left_out_mean(probs: Tensor, fold: NDArray[np.int64], folds: int) -> Tensor:
-    """The mean [n, K] of those members' predictions [n, E, K] that have not seen each label."""
-    unseen = torch.from_numpy(fold)[:, None] == torch.arange(probs.shape[1]) % folds
-    return (probs * unseen[..., None]).sum(1) / unseen.sum(1, keepdim=True)
-
-
-def matched_temperature(pool: Tensor, folds: int, temperature: float) -> float:
+def matched_temperature(means: NDArray[np.float64], temperature: float) -> float:
     """The temperature at which all members together are as confident as those of one fold are at theirs.
 
-    A mean of few members is more confident than a mean of many. pool [N, E, K] are predictions for samples of the pool.
+    A mean of few members is more confident than a mean of many. `means` [N, V, K] are predictions for samples of the
+    pool.
     """
-    parts = torch.stack([pool[:, torch.arange(pool.shape[1]) % folds == v].mean(1) for v in range(folds)])
-    confidence = _confidence(parts, temperature)
+    confidence, together = _confidence(means, temperature), means.mean(1)
     low, high = temperature / 4, temperature * 2
     for _ in range(30):
         middle = (low * high) ** 0.5
-        low, high = (middle, high) if _confidence(pool.mean(1), middle) > confidence else (low, middle)
+        low, high = (middle, high) if _confidence(together, middle) > confidence else (low, middle)
     return float((low * high) ** 0.5)
 
 
-def _confidence(probs: Tensor, temperature: float) -> float:
-    return float((probs.clamp_min(1e-30).log() / temperature).softmax(-1).max(-1).values.mean())
+def _confidence(probs: NDArray[np.float64], temperature: float) -> float:
+    return float(softmax(np.log(probs) / temperature, axis=-1).max(-1).mean())
 
 
 sure = Sure()
