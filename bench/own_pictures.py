@@ -28,7 +28,7 @@ COUNTED = {
     "trained": "surelabel.training.session:train_and_save",
     "weights loaded": "surelabel.inference.trained_run:TrainedRun._load_network",
     "pool predicted": "surelabel.inference.trained_run:TrainedRun._predict",
-    "accuracy estimated": "surelabel.inference.cross_validation:linear_probe",
+    "accuracy estimated": "surelabel.inference.trust:left_out",
     "page written": "surelabel.inference.trained_run:TrainedRun.report",
 }
 EXPECTED = {"weights loaded": "0", "config file read": "0"}

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from surelabel.config.benchmarks import BENCHMARKS
-from surelabel.config.methods import METHODS, find, names
+from surelabel.config.methods import find, names, on_pixels
 from surelabel.config.recipes import POOLS, SIZES, finetune, parse, recipe
 from surelabel.config.run import steps_of
 from surelabel.config.validate import validate
@@ -15,7 +15,7 @@ from surelabel.utils.errors import UserError
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("benchmark", BENCHMARKS)
 @pytest.mark.parametrize(
-    "method", [*METHODS, "fixmatch+ema", "bam-uda+ema", "paws+ema", "paws+swa", "pseudo-label+swa"]
+    "method", [*on_pixels(), "fixmatch+ema", "bam-uda+ema", "paws+ema", "paws+swa", "pseudo-label+swa"]
 )
 def test_recipe_is_valid_for_every_benchmark(method, benchmark, size):
     named, data, labels = parse(f"{method}-{benchmark}")
@@ -115,7 +115,7 @@ def test_find_knows_every_name():
 @pytest.mark.parametrize(("benchmark", "quantile"), [("cifar10-250", 0.95), ("cifar100-400", 0.75), ("phc-10", 0.9)])
 def test_recipe_has_the_papers_quantile(benchmark, quantile):
     _, data, labels = parse(benchmark)
-    for method in METHODS:
+    for method in on_pixels():
         asked = quantile if method in ("bam-pseudo-label", "bam-uda", "bam-fixmatch") else None
         for teacher in ("", "+ema", "+swa"):
             assert recipe(method + teacher, data, labels, "paper").selection.quantile == asked

@@ -108,6 +108,8 @@ def test_load_rejects_a_damaged_encoding(folder, wine, tmp_path):
 
 def test_fit_chooses_the_recipe_of_a_table():
     run = fit_options(["--data", "a table.CSV"]).config
+    assert (run.method, run.network.name, run.labels) == ("sure", "members-50-128", "all")
+    run = fit_options(["--data", "a table.CSV", "--method", "uda"]).config
     assert (run.network.name[:4], run.views.strong, run.labels) == ("mlp-", "corrupt", "all")
     assert fit_options(["--data", "t.parquet", "--labels", "20"]).config.labels == 20
 
@@ -118,7 +120,7 @@ def test_fit_chooses_the_recipe_of_a_table():
         (["--data", "t.csv", "--network.padding", "circular"], "--network.padding has no effect"),
         (["--data", "t.csv", "--network.stem_stride", "2"], "--network.stem-stride has no effect"),
         (
-            ["--data", "t.csv", "--views.strong", "noise", "--table.corruption", "0.5"],
+            ["--data", "t.csv", "--method", "uda", "--views.strong", "noise", "--table.corruption", "0.5"],
             "--table.corruption has no effect",
         ),
         (

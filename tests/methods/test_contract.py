@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from surelabel.config.methods import METHODS
+from surelabel.config.methods import on_pixels
 from surelabel.config.run import Optimizer
 from surelabel.data.batch import Crops
 from surelabel.training import build
@@ -19,7 +19,7 @@ from tests.helpers.runs import initial_state, loader_of
 
 LARS = Optimizer(lr=0.5, nesterov=False, weight_decay=1e-3, lars_trust=0.02, schedule="warmup-cosine", warmup=0.2)
 # Every method in both forms of the pass; a teacher with each head, with and without PAWS; LARS.
-CASES = [(method, {"forward": form}) for method in METHODS if "paws" not in method for form in ("split", "joint")]
+CASES = [(method, {"forward": form}) for method in on_pixels() if "paws" not in method for form in ("split", "joint")]
 CASES += [(method, {}) for method in ("fixmatch+ema", "bam-uda+swa", "paws", "paws+swa", "bam-paws", "bam-paws+ema")]
 CASES += [("paws", {"optimizer": LARS}), ("bam-paws+ema", {"optimizer": LARS})]
 # What a state can hold: an average, a queue of quantiles, momentum of LARS, a support, and a teacher's average.

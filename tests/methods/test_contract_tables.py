@@ -31,9 +31,10 @@ def table():
 
 
 # Without unlabelled views, with both, with a Bayesian head, and with a teacher.
-@pytest.mark.parametrize("name", ["supervised", "fixmatch", "bam-uda", "bam-fixmatch+ema"])
+@pytest.mark.parametrize("name", ["supervised", "fixmatch", "bam-uda", "bam-fixmatch+ema", "sure"])
 def test_method_on_tables_reaches_all_weights_and_resumes(tiny, table, tmp_path, name):
-    config = build.resolve(replace(tiny, method=name, **TABLE))
+    members = {"network": Network("members-20-8")} if name == "sure" else {}
+    config = build.resolve(replace(tiny, method=name, **TABLE | members))
     method, loader = build.build_method(config), loader_of(config, table)
     tried, whole, half, resumed = (initial_state(config, table) for _ in range(4))
     method.loss(tried.network, tried.teacher, loader(0), tried.selection, 0)[0].total.backward()

@@ -2,14 +2,14 @@ from dataclasses import replace
 
 import pytest
 
-from surelabel.config.methods import names
+from surelabel.config.methods import ON_FEATURES, names
 from surelabel.config.recipes import RELEASED, SIZES, pictures, recipe
 from surelabel.config.settings import with_settings
 from surelabel.report.recipe_diff import changed
 from surelabel.training.build import resolve
 
 
-@pytest.mark.parametrize("method", names())
+@pytest.mark.parametrize("method", [name for name in names() if name not in ON_FEATURES])
 @pytest.mark.parametrize("size", SIZES)
 def test_changed_is_empty_for_a_recipe(method, size):
     config = replace(resolve(recipe(method, "cifar10", 250, size)), seed=3, threads=7, out="elsewhere")
@@ -27,6 +27,8 @@ def test_changed_knows_released_settings_single_sizes_and_pictures():
     assert changed(resolve(replace(config, fidelity="released"))) == ("laptop", [])
     assert changed(resolve(recipe("paws", "imagenet", "10%", "paper"))) == ("paper", [])
     assert changed(resolve(pictures("bam-uda", "photos"))) == ("pretrained", [])
+    assert changed(resolve(pictures("sure", "photos"))) == ("laptop", [])
+    assert changed(resolve(recipe("sure", "table.csv"))) == ("laptop", [])
 
 
 def test_changed_is_none_without_a_recipe():

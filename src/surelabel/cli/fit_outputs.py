@@ -69,7 +69,7 @@ def _estimated(run: TrainedRun, folds: int | None, accept: float | None, console
 def _trusted(run: TrainedRun, accept: float | None) -> list[str]:
     """How far the confidence can be trusted; the samples to accept and the others go to their files."""
     try:
-        found = trust.trust(run)
+        found = run.trust
     except UserError as error:  # no label could be left out, or nothing is unlabelled
         return [str(error)]
     words = trust.describe(found, accept or trust.PRECISION, run.data.train.names(found.known.index), run.task.classes)

@@ -21,7 +21,9 @@ METHODS = {
     "paws": "surelabel.methods.paws:paws",
     "bam-paws": "surelabel.methods.paws:bam_paws",
 }
-# Suffixes of any method but sure, after a plus: an averaged network makes the pseudo-labels.
+# These train on tables and features, not on pixels.
+ON_FEATURES = ("sure",)
+# Suffixes of any other method, after a plus: an averaged network makes the pseudo-labels.
 TEACHERS = ("ema", "swa")
 # Settings, or sections of them, that have an effect only for some methods.
 OWNED = (
@@ -43,7 +45,12 @@ FILLED = ("selection.threshold", "selection.quantile", "target.temperature", "we
 
 def names() -> list[str]:
     """All values of `method`."""
-    return [*METHODS, *(f"{method}+{teacher}" for method in METHODS if method != "sure" for teacher in TEACHERS)]
+    return [*METHODS, *(f"{method}+{teacher}" for method in on_pixels() for teacher in TEACHERS)]
+
+
+def on_pixels() -> list[str]:
+    """The methods that can train on images themselves, without a teacher's suffix."""
+    return [method for method in METHODS if method not in ON_FEATURES]
 
 
 def find(name: str) -> "Method":

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from surelabel.config.benchmarks import BENCHMARKS
-from surelabel.config.methods import find, names
+from surelabel.config.methods import ON_FEATURES, find, names
 from surelabel.config.run import (
     Average,
     Batch,
@@ -50,7 +50,12 @@ CIFAR100_DECAY = 1e-3  # of FixMatch's authors
 def parse(name: str) -> tuple[str | None, str, int | str]:
     """'fixmatch-cifar10-250' -> ('fixmatch', 'cifar10', 250); the method may be left out."""
     known: dict[str, tuple[str | None, str]] = {benchmark: (None, benchmark) for benchmark in BENCHMARKS}
-    known |= {f"{method}-{benchmark}": (method, benchmark) for method in names() for benchmark in BENCHMARKS}
+    known |= {
+        f"{method}-{benchmark}": (method, benchmark)
+        for method in names()
+        if method not in ON_FEATURES
+        for benchmark in BENCHMARKS
+    }
     if name not in known:
         raise UserError(f"there is no recipe {name!r}.{suggestion(name, known)} `surelabel recipes` lists them all")
     method, benchmark = known[name]

@@ -31,6 +31,7 @@ from surelabel.utils.errors import UserError
 if TYPE_CHECKING:
     from surelabel.inference.calibration import Calibration, CalibrationReport
     from surelabel.inference.suggest import Suggestion
+    from surelabel.inference.trust import Trust
 
 
 def fit(
@@ -237,6 +238,13 @@ class TrainedRun:
         from surelabel.inference.held_out import calibrate
 
         return calibrate(self, held_out, coverage, data_dir, pictures)
+
+    @cached_property
+    def trust(self) -> "Trust":
+        """How far the confidence can be trusted, of a run of `sure`; raises a `UserError` for another."""
+        from surelabel.inference.trust import trust
+
+        return trust(self)
 
     def suggest(self, n: int = 20) -> list["Suggestion"]:
         """The n samples of the pool to label next, uncertain and diverse."""

@@ -49,7 +49,7 @@ def trusted(run: TrainedRun) -> Section:
     from surelabel.report.charts import trust_curve
     from surelabel.report.svg import inline
 
-    found = trust.trust(run)
+    found = run.trust
     source, known = run.data.train, found.known
     doubtful = known.doubtful()
     best = TopPrediction(known.probs[doubtful].argmax(1), known.confidence[doubtful], None)

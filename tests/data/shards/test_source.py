@@ -183,7 +183,7 @@ def test_shards_epoch_takes_every_image_once(some, monkeypatch):
     monkeypatch.setattr(randomness, "WINDOW", 64)
     data = shards.load(some)
     loader = Loader(data.train, np.arange(6), 0, 2, 5, torch.device("cpu"), *(lambda images, draws: images,) * 3)
-    seen = np.concatenate([loader._indices(step)[1] for step in range(18)])
+    seen = np.concatenate([loader.indices(step)[1] for step in range(18)])
     assert sorted(seen[:90]) == sorted(seen[90:]) == list(range(90))
     assert not np.array_equal(seen[:90], seen[90:])
     window = np.sort(seen[:64])
