@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
+from scipy.special import softmax
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
@@ -16,7 +17,7 @@ from surelabel.data.folds import ALWAYS_SEEN, draw_folds
 from surelabel.data.source import DataSet
 from surelabel.methods.cross_fitted import cross_fitted_teachers
 from surelabel.methods.propagation import neighbour_graph, propagate
-from surelabel.methods.sure import fold_means, matched_temperature, sure
+from surelabel.methods.sure import by_fold, matched_powers, sure
 from surelabel.models.backbones.members import Members, principal_components
 from surelabel.models.members_head import MembersHead
 from surelabel.training import build, build_data
@@ -67,15 +68,15 @@ def test_a_left_out_label_changes_nothing_that_its_members_predict(digits):
     first, second = (
         trained_with_folds(X, given, fold) for given in (labels, permuted)
     )  # fmt: skip
-    np.testing.assert_array_equal(first[:, 2], second[:, 2])
-    assert np.abs(first - second)[:, [0, 1, 3, 4]].max() > 1e-4
+    np.testing.assert_array_equal(first[:, :, 2], second[:, :, 2])
+    assert np.abs(first - second)[:, :, [0, 1, 3, 4]].max(axis=(1, 2, 3)).min() > 1e-4
 
 
 def trained_with_folds(X, labels, fold):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("surelabel.methods.sure.draw_folds", lambda *_: fold)
         run = trained(X, labels)
-    return fold_means(run.network, run.data.train, np.arange(len(X)), FOLDS, 64)
+    return by_fold(run.network, run.data.train, np.arange(len(X)), FOLDS, 64)
 
 
 def test_teachers_without_a_fold_are_the_learners_trained_without_it(digits):
@@ -112,7 +113,7 @@ def test_without_left_out_labels_teachers_are_plain_means():
 
 def test_members_side_by_side_equal_members_one_by_one():
     torch.manual_seed(0)
-    backbone, head = Members((8,), 3, 5, 6), MembersHead(15, 4, 3)
+    backbone, head = Members((8,), 3, 5, 6), MembersHead(6, 5, 4, 3, 3)
     backbone.projection.copy_(principal_components(torch.randn(50, 8), 6))
     x = torch.randn(7, 8)
     logits = head(backbone(x))
@@ -126,17 +127,21 @@ def test_members_side_by_side_equal_members_one_by_one():
         torch.testing.assert_close(logits[:, e], normed @ head.weight[e] + head.bias[e], atol=1e-5, rtol=1e-5)
 
 
-def test_prediction_is_the_mean_at_the_temperature():
+def test_prediction_is_the_product_of_members_and_linear_models():
     torch.manual_seed(0)
-    head = MembersHead(15, 4, 3)
-    head.temperature.fill_(2.0)
-    features = torch.randn(7, 15)
+    head = MembersHead(6, 5, 4, members=4, folds=2)
+    head.powers.copy_(torch.tensor([0.5, 0.3]))
+    head.linear_weight.normal_()
+    head.linear_bias.normal_()
+    features = torch.randn(7, 26)
     found = head.predict(features, np.random.default_rng())
     members = head(features).softmax(-1)
-    power = members.mean(1).sqrt()
-    torch.testing.assert_close(found.probs, power / power.sum(1, keepdim=True))
-    tempered = members.sqrt() / members.sqrt().sum(-1, keepdim=True)
-    torch.testing.assert_close(found.std, tempered.std(1, correction=0))
+    linear = torch.stack([features[:, 20:] @ head.linear_weight[v] + head.linear_bias[v] for v in (0, 1)], 1)
+    linear = (linear.softmax(-1) + 1e-4) / (1 + 4e-4)
+    product = members.mean(1) ** 0.5 * linear.mean(1) ** 0.3
+    torch.testing.assert_close(found.probs, product / product.sum(1, keepdim=True))
+    each = torch.stack([members[:, e] ** 0.5 * linear[:, e % 2] ** 0.3 for e in range(4)], 1)
+    torch.testing.assert_close(found.std, (each / each.sum(-1, keepdim=True)).std(1, correction=0))
 
 
 def test_principal_components_keep_what_varies():
@@ -149,25 +154,49 @@ def test_principal_components_keep_what_varies():
     assert torch.equal(principal_components(rows, 9), torch.eye(9))
 
 
-def test_fold_means_are_those_of_the_members_that_leave_the_fold_out(digits):
+@pytest.mark.parametrize("seed", [0, 7])
+def test_by_fold_asks_those_that_leave_the_fold_out(digits, seed):
+    """Members by their number; linear models are those of scikit-learn, trained without the fold of this seed."""
     X, y = digits
-    run = trained(X, some_labels(y))
-    found = fold_means(run.network, run.data.train, np.arange(50), FOLDS, 16)
+    run = trained(X, some_labels(y), seed=seed)
+    found = by_fold(run.network, run.data.train, np.arange(50), FOLDS, 16)
+    network = run.network
     with torch.no_grad():
-        members = run.network.head.members(run.network.features(torch.from_numpy(X[:50])))
+        features = network.features(torch.from_numpy(X))
+        members = network.head(features).softmax(-1)
+    rows = features[:, 160:].numpy()
+    fold = draw_folds(y[:60], FOLDS, seed)
     for v in range(FOLDS):
-        np.testing.assert_allclose(found[:, v], members[:, [v, v + FOLDS]].mean(1), rtol=1e-5)
+        np.testing.assert_allclose(found[0, :, v], members[:50, [v, v + FOLDS]].mean(1), rtol=1e-5)
+        seen = np.flatnonzero(fold != v)
+        C = 64 / np.square(rows[seen]).sum(1).mean()
+        linear = LogisticRegression(C=C, max_iter=200, tol=1e-3).fit(rows[seen], y[seen])
+        np.testing.assert_allclose(found[1, :, v], linear.predict_proba(rows[:50]), atol=2e-3)
+
+
+def test_binary_linear_models_are_those_of_scikit_learn():
+    random = np.random.default_rng(0)
+    rows, labels = random.normal(size=(40, 3)).astype(np.float32), np.arange(40) % 2
+    teachers = cross_fitted_teachers(rows, np.arange(20), labels[:20], draw_folds(labels[:20], 2), 2, 2)
+    logits = rows @ teachers.weight[0] + teachers.bias[0]
+    seen = draw_folds(labels[:20], 2) != 0
+    C = 64 / np.square(rows[:20][seen]).sum(1).mean()
+    linear = LogisticRegression(C=C, max_iter=200, tol=1e-3).fit(rows[:20][seen], labels[:20][seen])
+    np.testing.assert_allclose(softmax(logits, axis=1), linear.predict_proba(rows), atol=1e-6)
 
 
 def test_all_members_are_made_as_confident_as_those_of_one_fold():
-    few = np.random.default_rng(0).dirichlet(np.full(5, 0.2), size=(200, 4)) + 1e-9
-    found = matched_temperature(few, 1.5)
-    assert found < 1.5  # a mean of many is less confident
+    few = np.random.default_rng(0).dirichlet(np.full(5, 0.2), size=(2, 200, 4)) + 1e-9
+    powers = np.array([0.6, 0.2])
+    found = matched_powers(few, powers)
+    assert found[0] / found[1] == pytest.approx(3)
+    assert found[0] > 0.6  # a mean of many is less confident
 
-    def confidence(probs, temperature):
-        return (probs ** (1 / temperature) / (probs ** (1 / temperature)).sum(-1, keepdims=True)).max(-1).mean()
+    def confidence(a, b, powers):
+        product = a ** powers[0] * b ** powers[1]
+        return (product / product.sum(-1, keepdims=True)).max(-1).mean()
 
-    assert confidence(few.mean(1), found) == pytest.approx(confidence(few, 1.5), abs=1e-6)
+    assert confidence(*few.mean(2), found) == pytest.approx(confidence(*few, powers), abs=1e-6)
 
 
 def test_what_sure_cannot_do_is_refused():

@@ -387,9 +387,10 @@ class RunConfig:
         return self.method.partition("+")[0]
 
     @property
-    def members(self) -> int:
-        """The number of members of a network members-NUMBER-WIDTH."""
-        return int(self.network.name.split("-")[1])
+    def members(self) -> tuple[int, int]:
+        """The number of members of a network members-NUMBER-WIDTH, and their width."""
+        number, width = self.network.name.split("-")[1:]
+        return int(number), int(width)
 
     @property
     def processes(self) -> int:

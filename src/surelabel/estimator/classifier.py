@@ -42,13 +42,14 @@ SMALL_IMAGE = 16  # pixels a side; smaller images get a smaller network, without
 
 
 class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A semi-supervised classifier that estimates its uncertainty.
+    """A semi-supervised classifier whose confidence can be trusted.
 
     X is a table, [n, d] or a data frame, or images [n, h, w] or [n, h, w, c]; missing numbers of a table are NaN. In y,
     `unlabelled`, None, NaN and pandas' NA mark samples without label; among texts, "" too.
 
     Args:
-        method: such as "uda" or "fixmatch"; with "bam-" before it, `predict_std` is available
+        method: "auto" is "sure" for tables and embeddings and "bam-uda" for images; or another, such as "uda".
+            `predict_std` is available for these two and any other with "bam-"
         steps: of training; the recipe's default if None
         settings: other settings by their dotted names, such as {"optimizer.lr": 0.01}
         unlabelled: the label in y that means "unlabelled"
@@ -62,7 +63,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        method: str = "bam-uda",
+        method: str = "auto",
         *,
         steps: int | None = None,
         settings: Mapping[str, Any] | None = None,
@@ -154,9 +155,9 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _config(self, shape: tuple[int, ...]) -> RunConfig:
         """The recipe for samples of this shape, changed by the parameters."""
         if len(shape) == 1:
-            config = table(self.method, CUSTOM)
+            config = table("sure" if self.method == "auto" else self.method, CUSTOM)
         else:
-            config = recipe(self.method, CUSTOM, "all")
+            config = recipe("bam-uda" if self.method == "auto" else self.method, CUSTOM, "all")
             config = replace(config, views=Views() if self.mirror else Views("shift", "shift", "strong-shift"))
             if min(shape[1:]) < SMALL_IMAGE:
                 config = replace(config, steps=300, network=replace(config.network, name="wrn-10-1", stem_stride=1))
@@ -212,6 +213,8 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _has_std(method: str) -> bool:
+    if method in ("auto", "sure"):
+        return True
     found = find(method)
     return found.head is not None and found.family != "paws"
 

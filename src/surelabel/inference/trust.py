@@ -20,7 +20,7 @@ from surelabel.inference.suggest import LEAST as CANDIDATES
 from surelabel.inference.suggest import backbone_features, uncertain_and_diverse
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.methods.joining import fit_powers, join
-from surelabel.methods.sure import Sure, fold_means
+from surelabel.methods.sure import PRIOR, Sure, by_fold
 from surelabel.training.build import build_method
 from surelabel.utils.csv import write_csv
 from surelabel.utils.errors import UserError
@@ -38,7 +38,7 @@ DIVERSE = 100  # samples to label that are chosen to differ; the rest are in the
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Labels and what was predicted for them without knowing them; the temperature is that of the other folds."""
+    """Labels and what was predicted for them without knowing them; the powers are those of the other folds."""
 
     index: NDArray[np.int64]  # [n], in the pool
     labels: NDArray[np.int64]  # [n]
@@ -105,15 +105,14 @@ def left_out(run: TrainedRun) -> LeftOut:
     if not len(index):
         raise UserError(f"{run.name}: each class has one label only, so none could be left out. Label more")
     batch = run.config.evaluation.batch
-    own = np.arange(len(index)), fold
-    logs = np.log(fold_means(run.network, run.data.train, index, method.folds, batch)[own])[None]
+    logs = np.log(by_fold(run.network, run.data.train, index, method.folds, batch)[:, np.arange(len(index)), fold])
     probs, rank = np.empty(logs.shape[1:]), np.empty(len(index))
-    pool = np.log(fold_means(run.network, run.data.train, run.unlabelled, method.folds, batch))
+    pool = np.log(by_fold(run.network, run.data.train, run.unlabelled, method.folds, batch))
     for v in np.unique(fold):
         here = fold == v
-        powers = fit_powers(logs[:, ~here], labels[~here])
+        powers = fit_powers(logs[:, ~here], labels[~here], PRIOR)
         probs[here] = np.exp(join(logs[:, here], powers))
-        others = np.sort(np.exp(join(pool[None, :, v], powers).max(1)))
+        others = np.sort(np.exp(join(pool[:, :, v], powers).max(1)))
         rank[here] = 1 - np.searchsorted(others, probs[here].max(1)) / len(others)
     return LeftOut(index, labels, probs, rank)
 

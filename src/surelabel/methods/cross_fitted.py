@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
@@ -27,12 +28,14 @@ class Teachers:
     probs: NDArray[np.float32]  # [V, N, K]
     shares: NDArray[np.float64]  # [V, K], of the classes
     powers: NDArray[np.float64]  # [V, 2], of propagation and of logistic regression
+    weight: NDArray[np.float64]  # [V, d, K], of logistic regression
+    bias: NDArray[np.float64]  # [V, K]
 
 
 def cross_fitted_teachers(
     rows: Rows, index: Labels, labels: Labels, fold: Labels, folds: int, classes: int
 ) -> Teachers:
-    """Teachers of the pool `rows` [N, d], whose samples at `index` [n] have these labels and folds.
+    """Teachers for the pool `rows` [N, d], whose samples at `index` [n] have these labels and folds.
 
     Each is label propagation joined with logistic regression. The powers of v are fitted to predictions for the labels
     of each other fold u, by learners that have seen neither u nor v.
@@ -51,11 +54,15 @@ def cross_fitted_teachers(
         return as_probs(kept, shares)[at]
 
     @cache
-    def linear(out: frozenset[int]) -> LogisticRegression:
-        return _linear(rows[index[seen(out)]], labels[seen(out)])
+    def linear(out: frozenset[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return fit_linear(rows[index[seen(out)]], labels[seen(out)], classes)
+
+    def by_linear(out: frozenset[int], at: Labels | slice) -> NDArray[np.float64]:
+        weight, bias = linear(out)
+        return np.asarray((softmax(rows[at] @ weight + bias, axis=1) + LEAST) / (1 + LEAST * classes))
 
     def both(out: frozenset[int], at: Labels | slice) -> NDArray[np.float64]:
-        return np.log([by_propagation(out, at), _predict(linear(out), rows[at], classes)])
+        return np.log([by_propagation(out, at), by_linear(out, at)])
 
     probs = np.empty((folds, len(rows), classes), np.float32)
     powers = np.empty((folds, 2))
@@ -66,19 +73,28 @@ def cross_fitted_teachers(
         powers[v] = fit_powers(left_out, np.concatenate([np.empty(0, np.int64), *(known for _, known in parts)]))
         probs[v] = np.exp(join(both(frozenset((v,)), slice(None)), powers[v]))
     shares = np.stack([smoothed_shares(labels[fold != v], classes) for v in range(folds)])
-    return Teachers(probs, shares, powers)
+    weights, biases = zip(*(linear(frozenset((v,))) for v in range(folds)), strict=True)
+    return Teachers(probs, shares, powers, np.stack(weights), np.stack(biases))
 
 
-def _linear(rows: Rows, labels: Labels) -> LogisticRegression:
-    """Logistic regression, regularised so that a logit has the prior variance C times the sum of squares of a row."""
+def fit_linear(rows: Rows, labels: Labels, classes: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Weights [d, K] and biases [K] of logistic regression; of a class without a label, next to impossible ones.
+
+    It is regularised so that a logit has the prior variance `LOGIT_VARIANCE`, whatever the length of the rows.
+    """
+    weight, bias = np.zeros((rows.shape[1], classes)), np.full(classes, np.log(LEAST))
+    known = np.unique(labels)
+    if len(known) < 2:
+        bias[known] = 0
+        return weight, bias
+    strength = LOGIT_VARIANCE / max(float(np.square(rows).sum(1).mean()), 1e-12)
     with warnings.catch_warnings(), threadpool_limits(1):  # a small sum takes less time than waiting for a thread
         warnings.simplefilter("ignore", ConvergenceWarning)  # close is enough
-        strength = LOGIT_VARIANCE / max(float(np.square(rows).sum(1).mean()), 1e-12)
-        return LogisticRegression(C=strength, max_iter=200, tol=1e-3).fit(rows, labels)
-
-
-def _predict(model: LogisticRegression, rows: Rows, classes: int) -> NDArray[np.float64]:
-    """Probabilities of all K classes, also of those that the model has not seen."""
-    probs = np.full((len(rows), classes), LEAST)
-    probs[:, model.classes_] += model.predict_proba(rows)
-    return np.asarray(probs / probs.sum(1, keepdims=True))
+        model = LogisticRegression(C=strength, max_iter=200, tol=1e-3).fit(rows, labels)
+    # Of two classes, scikit-learn has one row, for the second.
+    stacked, biases = model.coef_, model.intercept_
+    if len(known) == 2:
+        stacked, biases = np.stack([0 * stacked[0], stacked[0]]), np.array([0, biases[0]])
+    weight[:, known], bias[known] = stacked.T, biases
+    bias[np.setdiff1d(np.arange(classes), known)] += biases.min()
+    return weight, bias

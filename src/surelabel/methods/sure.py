@@ -23,7 +23,7 @@ from surelabel.data.source import DataSet, Source, in_batches
 from surelabel.data.views import Chain, Corrupt, Identity, InComponents, Noise, View
 from surelabel.methods.base import Losses, State
 from surelabel.methods.cross_fitted import cross_fitted_teachers
-from surelabel.methods.joining import fit_powers
+from surelabel.methods.joining import Prior, fit_powers, join
 from surelabel.models.backbones.members import Members, principal_components
 from surelabel.models.members_head import MembersHead
 from surelabel.models.network import Network
@@ -33,6 +33,8 @@ from surelabel.utils.distributed import World
 from surelabel.utils.errors import UserError
 
 MOMENTUM = 0.9  # of the mean prediction that a member's own pseudo-labels are aligned by
+# Of the members and the linear models: chosen on six tables and two sets of pictures that are in no study.
+PRIOR = Prior((0.7, 0.1), (0.5, 1.5))
 MOST_MATCHED = 1000  # samples that the confidence of few and of all members is compared on
 MOST_PROJECTED = 20_000  # samples that the principal components are taken of
 
@@ -52,6 +54,7 @@ class CrossFitLoader:
 
     loader: Loader
     projection: Tensor  # [d, p], of the samples
+    linear: tuple[Tensor, Tensor]  # [V, p, K] and [V, K], of models that have not seen each fold
     fold: Tensor  # [N], of the whole pool
     targets: Tensor  # [V, N, K]
     shares: Tensor  # [V, K]
@@ -95,7 +98,7 @@ class Sure:
     def configured(self, config: RunConfig, samples: int = 1) -> "Sure":
         if config.processes > 1:
             raise UserError(f"sure trains in one process, and this run has {config.processes}: leave out devices")
-        if config.network.name.startswith("members-") and config.members % config.sure.folds:
+        if config.network.name.startswith("members-") and config.members[0] % config.sure.folds:
             raise UserError(
                 f"network.name {config.network.name}: the number of members must be a multiple of sure.folds, "
                 f"{config.sure.folds}"
@@ -106,7 +109,8 @@ class Sure:
         return config
 
     def build_head(self, config: RunConfig, features: int, classes: int) -> MembersHead:
-        return MembersHead(features, classes, config.members)
+        members, width = config.members
+        return MembersHead(features - members * width, width, classes, members, self.folds)
 
     def build_loader(
         self,
@@ -132,32 +136,34 @@ class Sure:
         size, ratio = config.batch.labelled, config.batch.ratio
         loader = Loader(source, labelled, config.seed, size, ratio, device, noise, Identity(), strong, world)
         targets, shares = torch.from_numpy(made.probs), torch.from_numpy(made.shares).float()
-        return CrossFitLoader(loader, projection, of_all, targets, shares)
+        linear = torch.from_numpy(made.weight), torch.from_numpy(made.bias)
+        return CrossFitLoader(loader, projection, linear, of_all, targets, shares)
 
     def before_training(self, network: Network, loader: CrossFitLoader) -> None:
-        """Project to the principal components of the pool."""
-        assert isinstance(network.backbone, Members)
+        """Set the projection to the principal components of the pool, and the linear models."""
+        assert isinstance(network.backbone, Members) and isinstance(network.head, MembersHead)
         network.backbone.projection.copy_(loader.projection)
+        network.head.linear_weight.copy_(loader.linear[0])
+        network.head.linear_bias.copy_(loader.linear[1])
 
     def draw_folds(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
         """The fold [n] of each label."""
         return draw_folds(labels, self.folds, self.seed)
 
     def before_evaluation(self, network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
-        """Fit the temperature to what members predict for labels that they have not seen."""
+        """Fit the powers to what members and linear models predict for labels that they have not seen."""
         labels = source.labels[labelled]
         fold = self.draw_folds(labels)
         counted = fold != ALWAYS_SEEN
         if not counted.any():
             return
+        some_labels, some_folds = labels[counted], fold[counted]
         some = np.unique(np.linspace(0, len(source) - 1, MOST_MATCHED).astype(np.int64))
-        known = fold_means(network, source, labelled[counted], self.folds, batch)
-        left_out = known[np.arange(len(known)), fold[counted]]
-        (power,) = fit_powers(np.log(left_out)[None], labels[counted])
+        known = by_fold(network, source, labelled[counted], self.folds, batch)
+        powers = fit_powers(np.log(known[:, np.arange(len(some_labels)), some_folds]), some_labels, PRIOR)
+        pool = by_fold(network, source, some, self.folds, batch)
         assert isinstance(network.head, MembersHead)
-        network.head.temperature.fill_(
-            matched_temperature(fold_means(network, source, some, self.folds, batch), 1 / power)
-        )
+        network.head.powers.copy_(torch.from_numpy(matched_powers(pool, powers)))
 
     def init(self) -> State:
         return {}
@@ -174,7 +180,7 @@ class Sure:
         picked = of_labels.gather(2, batch.labels[:, None, None].expand(-1, logs.shape[1], 1))[..., 0]
         labelled = -(picked * seen).sum(0) / seen.sum(0).clamp_min(1)
         with torch.no_grad():
-            own = head.members(teacher.features(batch.weak))  # [U, E, K]
+            own, _ = head.learners(teacher.features(batch.weak))  # [U, E, K]
             mean = own.mean(0) if "mean" not in state else MOMENTUM * state["mean"] + (1 - MOMENTUM) * own.mean(0)
             aligned = own * (batch.shares[mine] / mean.clamp_min(1e-6))
             taught = batch.targets[mine].transpose(0, 1)
@@ -202,41 +208,36 @@ def views(settings: SureSettings, source: Source, rows: Tensor) -> tuple[View, V
 
 
 @torch.no_grad()
-def fold_means(
-    network: Network, source: Source, index: NDArray[np.int64], folds: int, batch: int
-) -> NDArray[np.float64]:
-    """What the members that leave out each fold predict for these samples [n, V, K], before the temperature."""
+def by_fold(network: Network, source: Source, index: NDArray[np.int64], folds: int, batch: int) -> NDArray[np.float64]:
+    """What the members and the linear model that leave out each fold predict for these samples [2, n, V, K]."""
     head, device = network.head, network.scale.device
     assert isinstance(head, MembersHead)
     training = network.training
     network.eval()
-    found = np.empty((len(index), folds, head.bias.shape[1]))
+    found = np.empty((2, len(index), folds, head.bias.shape[1]))
     done = 0
     for samples in in_batches(source, index, batch):
-        probs = head.members(network.features(torch.from_numpy(samples).to(device))).cpu().double()
-        for v in range(folds):
-            found[done : done + len(probs), v] = probs[:, v::folds].mean(1)
-        done += len(probs)
+        members, linear = head.learners(network.features(torch.from_numpy(samples).to(device)))
+        here = slice(done, done := done + len(samples))
+        found[0, here] = members.cpu().double().view(len(samples), -1, folds, found.shape[-1]).mean(1)
+        found[1, here] = linear.cpu()
     network.train(training)
     return np.maximum(found, 1e-30)
 
 
-def matched_temperature(means: NDArray[np.float64], temperature: float) -> float:
-    """The temperature at which all members together are as confident as those of one fold are at theirs.
+def matched_powers(pool: NDArray[np.float64], powers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The powers, scaled so that all members together are as confident as those of one fold are at these powers.
 
-    A mean of few members is more confident than a mean of many. `means` [N, V, K] are predictions for samples of the
-    pool.
+    A mean of few is more confident than a mean of many. `pool` [2, N, V, K] are predictions for samples of the pool.
     """
-    confidence, together = _confidence(means, temperature), means.mean(1)
-    low, high = temperature / 4, temperature * 2
+    few = join(np.log(pool), powers)
+    together = join(np.log(pool.mean(2)), powers)
+    confidence = np.exp(few).max(-1).mean()
+    low, high = 0.5, 4.0
     for _ in range(30):
         middle = (low * high) ** 0.5
-        low, high = (middle, high) if _confidence(together, middle) > confidence else (low, middle)
-    return float((low * high) ** 0.5)
-
-
-def _confidence(probs: NDArray[np.float64], temperature: float) -> float:
-    return float(softmax(np.log(probs) / temperature, axis=-1).max(-1).mean())
+        low, high = (middle, high) if softmax(middle * together, -1).max(-1).mean() < confidence else (low, middle)
+    return np.asarray(powers * (low * high) ** 0.5)
 
 
 sure = Sure()

@@ -137,7 +137,7 @@ def build_loader(
 ) -> StepLoader:
     """The loader of this rank's batches."""
     view = partial(build_view, config=config, data=data, components=components)
-    return find(config.method).build_loader(config, data, labelled, torch.device(config.device), view, world)
+    return build_method(config).build_loader(config, data, labelled, torch.device(config.device), view, world)
 
 
 def build_state(config: RunConfig, network: Network, method: Method) -> TrainState:

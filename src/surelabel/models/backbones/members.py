@@ -8,9 +8,10 @@ from surelabel.utils.errors import UserError
 
 
 class Members(nn.Module):
-    """Samples [N, d] -> features [N, E h]: a projection, then for each of E members linear, LayerNorm, ReLU.
+    """Samples [N, d] -> features [N, E h + p]: a projection to p components, and for each of E members h features.
 
-    The projection to at most `components` directions is not trained: it is set to `principal_components` of the pool.
+    These are linear, LayerNorm, ReLU; the components are there for linear models beside the members. The projection to
+    at most `components` directions is not trained: it is set to `principal_components` of the pool.
     """
 
     projection: Tensor
@@ -23,16 +24,17 @@ class Members(nn.Module):
                 "choose an encoder, or another method"
             )
         inputs = min(shape[0], components)
-        self.members, self.width, self.features = members, width, members * width
+        self.members, self.width, self.features = members, width, members * width + inputs
         self.register_buffer("projection", torch.eye(shape[0], inputs))
         self.hidden = nn.Linear(inputs, members * width)
         nn.init.normal_(self.hidden.weight, std=(2 / inputs) ** 0.5)
         nn.init.zeros_(self.hidden.bias)
 
     def forward(self, samples: Tensor) -> Tensor:
-        hidden: Tensor = self.hidden(samples @ self.projection)
+        components = samples @ self.projection
+        hidden: Tensor = self.hidden(components)
         normed = functional.layer_norm(hidden.view(-1, self.members, self.width), (self.width,))
-        return functional.relu(normed).flatten(1)
+        return torch.cat([functional.relu(normed).flatten(1), components], dim=1)
 
 
 def principal_components(rows: Tensor, components: int) -> Tensor:
