@@ -289,7 +289,8 @@ def test_image_input_clips_to_the_range_in_training():
 
 def test_config_uses_one_thread_for_tables(monkeypatch):
     monkeypatch.setattr("torch.get_num_threads", lambda: 3)
-    assert [build.resolve(SureLabelClassifier()._config(shape)).threads for shape in ((5,), (1, 32, 32))] == [1, 3]
+    configs = [SureLabelClassifier(method)._config(shape) for method, shape in (("uda", (5,)), ("uda", (1, 32, 32)))]
+    assert [build.resolve(config).threads for config in configs] == [1, 3]
 
 
 def test_fit_refuses_an_encoder():
@@ -393,7 +394,7 @@ def test_fit_keeps_a_run_folder_and_shows_progress(iris, tmp_path, capsys):
     X, _, some = iris
     SureLabelClassifier(steps=2, out=tmp_path / "run", verbose=True).fit(X, some)
     assert (tmp_path / "run" / "weights.safetensors").exists()
-    assert "bam-uda on X: 30 labels, 150 samples in the pool" in capsys.readouterr().out
+    assert "sure on X: 30 labels, 150 samples in the pool" in capsys.readouterr().out
     with pytest.raises(UserError, match="passed in Python"):
         load(tmp_path / "run").evaluate()
     with pytest.raises(ValueError, match=r"run exists already: choose another folder"):

@@ -19,7 +19,8 @@ def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str
     """
     data = choice.get("data", "phc")
     encoder = asked.get("encoder", "none")
-    own, free = data not in NAMED_DATA, "size" not in extra and "network.name" not in asked
+    own = data not in NAMED_DATA
+    free = "size" not in extra and asked.get("network.name", "members-").startswith("members-")
     if encoder == "none" and own and free and "encoder" not in asked and Path(data).is_dir():
         from surelabel.data.probe import looks_photographic
 

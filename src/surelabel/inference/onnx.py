@@ -24,6 +24,7 @@ from surelabel.inference.onnx_table import TableNetwork
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.models.backbones.pretrained import OFFSET, SCALE, EfficientNetLite0
 from surelabel.models.heads import BayesianHead
+from surelabel.models.members_head import MembersHead
 from surelabel.models.network import Network
 from surelabel.models.paws_head import PawsHead
 from surelabel.training.evaluate import fixed_sample
@@ -109,8 +110,8 @@ class Exported(nn.Module):
 
     @property
     def outputs(self) -> list[str]:
-        bayesian = isinstance(self.network.head, BayesianHead)
-        return ["probabilities", "std"] if bayesian else ["probabilities"]
+        has_std = isinstance(self.network.head, BayesianHead | MembersHead)
+        return ["probabilities", "std"] if has_std else ["probabilities"]
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         if self.encoder is not None:
@@ -122,6 +123,8 @@ class Exported(nn.Module):
             sampled = logits.softmax(dim=-1)
             std, probs = torch.std_mean(sampled, dim=1, correction=0)
             return probs, std
+        if isinstance(head, MembersHead):
+            return head.mean_and_std(features)
         if isinstance(head, PawsHead):
             return (
                 equations.soft_nearest_neighbours(head(features)[:, -1], self.support, self.votes, head.temperature),
@@ -166,6 +169,8 @@ def _describe(model: Any, task: Task, module: Exported, preprocessing: dict[str,
     std = None
     if isinstance(head, BayesianHead):
         std = f"std of each probability over {head.settings.samples} fixed draws of the last layer's outputs"
+    if isinstance(head, MembersHead):
+        std = f"std of each probability over {len(head.weight)} members of an ensemble"
     metadata = {
         "classes": task.classes, "preprocessing": preprocessing, "std": std,
         "surelabel": surelabel.__version__,

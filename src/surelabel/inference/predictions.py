@@ -50,14 +50,14 @@ class Predictions:
 
     @property
     def std(self) -> NDArray[Any] | None:
-        """The std of each probability [N, K] over a Bayesian head's draws; None for any other head."""
+        """The std of each probability [N, K] over a Bayesian head's draws or over members; None for any other head."""
         return None if self.prediction.std is None else self.prediction.std.numpy()
 
     def save(self, path: str | Path, calibration: "Calibration | None" = None) -> None:
         """Write one line per sample: its name, the most likely class, its probability, and the entropy.
 
-        A Bayesian head adds the std of that probability. `calibration` corrects probability and entropy, and adds the
-        prediction set, the most likely class first, and its size.
+        A Bayesian head, or an ensemble, adds the std of that probability. `calibration` corrects probability and
+        entropy, and adds the prediction set, the most likely class first, and its size.
         """
         raw = self.prediction.probs
         number = raw.argmax(dim=-1, keepdim=True)

@@ -21,7 +21,7 @@ def fit_powers(
 ) -> NDArray[np.float64]:
     """The powers a [M] of learners whose left-out predictions are `log_probs` [M, n, K].
 
-    They minimise the NLL of prod p_m^a_m and its prior, by default around equal ones. Their sum is one over a temperature.
+    They minimise the NLL of prod p_m^a_m and its prior, by default at equal ones. Their sum is one over a temperature.
     """
     learners = len(log_probs)
     prior = prior or Prior((1 / learners,) * learners, (1.0,) * learners)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Prediction:
-    """Class probabilities [N, K], and their std [N, K] if the head is Bayesian, else None."""
+    """Class probabilities [N, K], and their std [N, K] if the head is Bayesian or an ensemble, else None."""
 
     probs: Tensor
     std: Tensor | None = None

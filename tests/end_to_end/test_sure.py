@@ -1,0 +1,90 @@
+"""The calibrated default on a table, through the commands: fit, accept, predict, export, report."""
+
+import csv
+import re
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.utils import shuffle
+
+from surelabel.cli.main import main
+from surelabel.estimator.classifier import SureLabelClassifier
+from surelabel.inference.trained_run import load
+
+pytestmark = pytest.mark.slow
+X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
+SMALL = ["--network.name", "members-20-32", "--steps", "150", "--threads", "1", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Digits with 80 labels of 700 in a table, and the run that `fit` makes of it without being asked for a method."""
+    place = tmp_path_factory.mktemp("sure")
+    with (place / "digits.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*(f"pixel {number}" for number in range(64)), "label"])
+        writer.writerows(
+            [*row, label if number < 80 else ""]
+            for number, (row, label) in enumerate(zip(X[:700], y[:700], strict=True))
+        )
+    table = str(place / "digits.csv")
+    assert main(["fit", table, *SMALL, "--accept", "0.9", "--out", str(place / "run")]) == 0
+    return place / "run"
+
+
+def rows(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_fit_is_accurate_and_says_how_much(folder):
+    predicted = rows(folder / "predictions.csv")
+    right = np.array([int(row["class"]) == y[int(row["sample"])] for row in predicted])
+    confidence = np.array([float(row["confidence"]) for row in predicted])
+    assert right.mean() > 0.85
+    assert abs(confidence.mean() - right.mean()) < 0.06
+    low, high = load(folder).trust.known.interval
+    assert low < right.mean() < high
+
+
+def test_accepted_and_to_label_are_the_whole_pool(folder):
+    accepted, rest = rows(folder / "accepted.csv"), rows(folder / "to_label.csv")
+    named = [row["sample"] for row in accepted] + [row["sample"] for row in rest]
+    assert sorted(named, key=int) == [row["sample"] for row in rows(folder / "predictions.csv")]
+    assert np.mean([float(row["confidence"]) for row in accepted]) >= 0.9
+    assert [row["rank"] for row in rest] == [str(place + 1) for place in range(len(rest))]
+
+
+def test_one_answer_per_sample(folder, tmp_path):
+    """predictions.csv, predict and the ONNX file agree, whatever the sample's place in a batch."""
+    onnxruntime = pytest.importorskip("onnxruntime", reason="the extra `export` is not installed")
+    run = load(folder)
+    given = {int(row["sample"]): float(row["confidence"]) for row in rows(folder / "predictions.csv")}
+    run.export(tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    used = [int(column.name.removeprefix("pixel ")) for column in run.data.train.encoding.columns]
+    for sample in (80, 333, 699):
+        probs, std = session.run(None, {"numbers": X[[sample]][:, used]})
+        assert probs.max() == pytest.approx(given[sample], abs=1e-5)
+        assert std.shape == (1, 10)
+
+
+def test_page_begins_with_what_can_be_trusted(folder):
+    pytest.importorskip("jinja2")
+    page = (folder / "report.html").read_text()
+    headings = re.findall(r"<h3>(.*?)</h3>", page)
+    assert headings[0] == "How far to trust it"
+    assert headings.index("Training") > headings.index("By class")
+
+
+def test_estimator_is_calibrated_by_default():
+    some = np.where(np.arange(len(y)) < 80, y, -1)
+    settings = {"network.name": "members-20-32"}
+    model = SureLabelClassifier(steps=150, settings=settings).fit(X[:700], some[:700])
+    probs = model.predict_proba(X[700:1200])
+    right = (probs.argmax(1) == y[700:1200]).mean()
+    assert right > 0.8
+    assert abs(probs.max(1).mean() - right) < 0.08
+    np.testing.assert_allclose(model.predict_proba(X[900:901]), probs[200:201], atol=1e-6)
+    assert model.predict_std(X[:3]).shape == (3, 10)
