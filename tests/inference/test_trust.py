@@ -22,7 +22,7 @@ def calibrated(count, random):
 
 def left_out(count, random):
     probs, labels = calibrated(count, random)
-    return LeftOut(np.arange(count), labels, probs, rank=2 * (1 - probs.max(1)))
+    return LeftOut(np.arange(count), labels, probs, rank=2 * (1 - probs.max(1)), weights=np.ones(count))
 
 
 def test_bounds_hold_for_any_threshold_chosen_by_looking():
@@ -73,7 +73,7 @@ def test_lower_bound_is_that_of_clopper_and_pearson():
 
 def test_left_out_metrics():
     probs = np.array([[0.9, 0.1], [0.4, 0.6], [0.98, 0.02], [0.3, 0.7]])
-    known = LeftOut(np.arange(4), np.array([0, 0, 1, 1]), probs, np.zeros(4))
+    known = LeftOut(np.arange(4), np.array([0, 0, 1, 1]), probs, np.zeros(4), np.ones(4))
     assert known.accuracy == 0.5
     assert known.gap[0] == pytest.approx(np.mean([0.9, 0.6, 0.98, 0.7]) - 0.5)
     assert known.nll == pytest.approx(-np.log([0.9, 0.4, 0.02, 0.7]).mean())

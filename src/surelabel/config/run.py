@@ -219,12 +219,15 @@ class Sure:
     Args:
         folds: of the labels; a member leaves one out, and labels are judged by members that left them out
         components: samples are projected to this many principal components
+        drawn: how the labelled samples were chosen: at random from the pool; or per class, so that they do not tell how
+            frequent the classes are; auto: per class if all classes have equally many
         own: power of a member's own prediction in its pseudo-labels; the rest is the teacher's
         noise: std of the noise that is added to each component, in units of the components' mean std
         corruption: probability that a component of an unlabelled sample is lost; in a table, that it is another row's
     """
 
     folds: Annotated[int, AtLeast(2)] = 10
+    drawn: Literal["auto", "random", "per-class"] = "auto"
     components: PositiveInt = 256
     own: Share = 0.9
     noise: NotNegative = 0.8

@@ -21,6 +21,7 @@ from surelabel.inference.suggest import backbone_features, uncertain_and_diverse
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.methods.joining import fit_powers, join
 from surelabel.methods.sure import PRIOR, Sure, by_fold
+from surelabel.models.members_head import MembersHead
 from surelabel.training.build import build_method
 from surelabel.utils.csv import write_csv
 from surelabel.utils.errors import UserError
@@ -44,6 +45,12 @@ class LeftOut:
     labels: NDArray[np.int64]  # [n]
     probs: NDArray[np.float64]  # [n, K]
     rank: NDArray[np.float64]  # [n], the share of the pool that the same members are more confident of
+    weights: NDArray[np.float64]  # [n], of mean 1: how much each counts, where the labels' classes are not the pool's
+
+    @property
+    def size(self) -> float:
+        """How many labels of equal weight would tell as much."""
+        return float(self.weights.sum() ** 2 / np.square(self.weights).sum())
 
     @property
     def confidence(self) -> NDArray[np.float64]:
@@ -55,12 +62,12 @@ class LeftOut:
 
     @property
     def accuracy(self) -> float:
-        return float(self.right.mean())
+        return float(np.average(self.right, weights=self.weights))
 
     @property
     def interval(self) -> tuple[float, float]:
         """95 % Wilson interval of the accuracy."""
-        spread = Z95**2 / len(self.labels)
+        spread = Z95**2 / self.size
         centre = (self.accuracy + spread / 2) / (1 + spread)
         half = (
             Z95 * sqrt(self.accuracy * (1 - self.accuracy) * spread / Z95**2 + (spread / Z95 / 2) ** 2) / (1 + spread)
@@ -71,11 +78,12 @@ class LeftOut:
     def gap(self) -> tuple[float, float]:
         """Confidence minus accuracy, and the half-width of its 95 % interval."""
         each = self.confidence - self.right
-        return float(each.mean()), Z95 * float(each.std(ddof=1)) / sqrt(len(each)) if len(each) > 1 else 1.0
+        mean = float(np.average(each, weights=self.weights))
+        return mean, Z95 * sqrt(float(np.average((each - mean) ** 2, weights=self.weights)) / max(self.size - 1, 1))
 
     @property
     def nll(self) -> float:
-        return float(-np.log(self.of_label).mean())
+        return float(-np.average(np.log(self.of_label), weights=self.weights))
 
     @property
     def of_label(self) -> NDArray[np.float64]:
@@ -108,13 +116,16 @@ def left_out(run: TrainedRun) -> LeftOut:
     logs = np.log(by_fold(run.network, run.data.train, index, method.folds, batch)[:, np.arange(len(index)), fold])
     probs, rank = np.empty(logs.shape[1:]), np.empty(len(index))
     pool = np.log(by_fold(run.network, run.data.train, run.unlabelled, method.folds, batch))
+    head = run.network.head
+    assert isinstance(head, MembersHead)
+    weights = head.class_weight.double().cpu().numpy()[fold, labels]
     for v in np.unique(fold):
         here = fold == v
-        powers = fit_powers(logs[:, ~here], labels[~here], PRIOR)
+        powers = fit_powers(logs[:, ~here], labels[~here], PRIOR, weights[~here])
         probs[here] = np.exp(join(logs[:, here], powers))
         others = np.sort(np.exp(join(pool[:, :, v], powers).max(1)))
         rank[here] = 1 - np.searchsorted(others, probs[here].max(1)) / len(others)
-    return LeftOut(index, labels, probs, rank)
+    return LeftOut(index, labels, probs, rank, weights / weights.mean())
 
 
 @dataclass(frozen=True)
@@ -156,8 +167,10 @@ class Trust:
         threshold = float(self.confidence[self.order[count - 1]])
         # By rank: few members spread their confidence otherwise than all together.
         above = self.known.rank <= count / len(self.order)
-        right, of = int(self.known.right[above].sum()), int(above.sum())
-        return Accepted(count, threshold, float(self.precisions[count - 1]), lower_bound(right, of), of)
+        weights, of = self.known.weights[above], int(above.sum())
+        size = float(weights.sum() ** 2 / max(np.square(weights).sum(), 1e-12))
+        right = size * float(np.average(self.known.right[above], weights=weights)) if of else 0.0
+        return Accepted(count, threshold, float(self.precisions[count - 1]), lower_bound(right, size), of)
 
     def curve(self, points: int = 20) -> list[Accepted]:
         """What accepting 1/points, 2/points, ... of the pool gives."""
@@ -165,7 +178,7 @@ class Trust:
         return [self.first(count) for count in sorted(counts)]
 
 
-def lower_bound(right: int, of: int) -> float:
+def lower_bound(right: float, of: float) -> float:
     """The share that is exceeded with 95 % certainty when `right` of `of` were right (Clopper and Pearson, 1934)."""
     return float(beta.ppf(RISK / LOOKS, right, of - right + 1)) if right else 0.0
 
@@ -187,7 +200,7 @@ def describe(found: Trust, precision: float, names: Sequence[str | int], classes
     sentences = [
         f"Right for about {known.accuracy:.0%} of samples like the labelled ones (95% interval {low:.0%} to "
         f"{high:.0%}), by {len(known.labels)} labels, each predicted by networks that had not seen it",
-        f"For these it says {known.confidence.mean():.0%}: confidence minus accuracy is {100 * gap:+.0f} points (95% "
+        f"For these it says {known.accuracy + gap:.0%}: confidence minus accuracy is {100 * gap:+.0f} points (95% "
         f"interval {100 * (gap - half):+.0f} to {100 * (gap + half):+.0f})",
     ]
     if not wanted.count:

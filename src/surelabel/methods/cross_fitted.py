@@ -17,6 +17,8 @@ from surelabel.methods.propagation import LEAST, as_probs, neighbour_graph, smoo
 
 LOGIT_VARIANCE = 64.0  # that logistic regression expects before it has seen labels
 
+SHRINKAGE = 0.1  # of estimated class shares
+
 Rows = NDArray[np.float32]
 Labels = NDArray[np.int64]
 
@@ -26,19 +28,21 @@ class Teachers:
     """Entry v has not seen the labels of fold v, in any way."""
 
     probs: NDArray[np.float32]  # [V, N, K]
-    shares: NDArray[np.float64]  # [V, K], of the classes
+    shares: NDArray[np.float64]  # [V, K], of the classes in the pool
+    over: NDArray[np.float64]  # [V, K], these over the shares of the labels; ones if the labels tell them
     powers: NDArray[np.float64]  # [V, 2], of propagation and of logistic regression
     weight: NDArray[np.float64]  # [V, d, K], of logistic regression
     bias: NDArray[np.float64]  # [V, K]
 
 
 def cross_fitted_teachers(
-    rows: Rows, index: Labels, labels: Labels, fold: Labels, folds: int, classes: int
+    rows: Rows, index: Labels, labels: Labels, fold: Labels, folds: int, classes: int, per_class: bool = False
 ) -> Teachers:
     """Teachers for the pool `rows` [N, d], whose samples at `index` [n] have these labels and folds.
 
     Each is label propagation joined with logistic regression. The powers of v are fitted to predictions for the labels
-    of each other fold u, by learners that have seen neither u nor v.
+    of each other fold u, by learners that have seen neither u nor v. Where labels were drawn `per_class`, the shares of
+    the pool are estimated from what the teacher says of it.
     """
     block = np.where(fold == ALWAYS_SEEN, folds, fold)
     # What propagation gives without some folds is a sum over the others, so it runs once.
@@ -73,8 +77,13 @@ def cross_fitted_teachers(
         powers[v] = fit_powers(left_out, np.concatenate([np.empty(0, np.int64), *(known for _, known in parts)]))
         probs[v] = np.exp(join(both(frozenset((v,)), slice(None)), powers[v]))
     shares = np.stack([smoothed_shares(labels[fold != v], classes) for v in range(folds)])
+    over = np.ones_like(shares)
+    if per_class:
+        over = np.stack([pool_shares(one, before) for one, before in zip(probs, shares, strict=True)]) / shares
+        probs *= over[:, None].astype(np.float32)
+        probs /= probs.sum(-1, keepdims=True)
     weights, biases = zip(*(linear(frozenset((v,))) for v in range(folds)), strict=True)
-    return Teachers(probs, shares, powers, np.stack(weights), np.stack(biases))
+    return Teachers(probs, shares * over, over, powers, np.stack(weights), np.stack(biases) + np.log(over))
 
 
 def fit_linear(rows: Rows, labels: Labels, classes: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -98,3 +107,15 @@ def fit_linear(rows: Rows, labels: Labels, classes: int) -> tuple[NDArray[np.flo
     weight[:, known], bias[known] = stacked.T, biases
     bias[np.setdiff1d(np.arange(classes), known)] += biases.min()
     return weight, bias
+
+
+def pool_shares(probs: NDArray[np.float32], before: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The shares of the classes [K] in a pool, from predictions [N, K] for it that assume the shares `before`.
+
+    Maximum likelihood by EM (Saerens et al., 2002), drawn towards `before`: predictions are not exactly calibrated.
+    """
+    ratio, shares = probs / before, before
+    for _ in range(100):
+        posterior = ratio * shares
+        shares = (posterior / posterior.sum(1, keepdims=True)).mean(0)
+    return np.asarray((1 - SHRINKAGE) * shares + SHRINKAGE * before)

@@ -6,7 +6,7 @@ predicted by members for which it is a sample like any other of the pool, and th
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -58,6 +58,7 @@ class CrossFitLoader:
     fold: Tensor  # [N], of the whole pool
     targets: Tensor  # [V, N, K]
     shares: Tensor  # [V, K]
+    over: Tensor  # [V, K], the shares over those of the labels
 
     @property
     def source(self) -> Source:
@@ -83,7 +84,8 @@ class Sure:
     """Members learn labels, and soft labels: the geometric mean of the teacher's and of their own, aligned ones."""
 
     folds: int = 10
-    own: float = 0.7  # power of a member's own prediction
+    drawn: Literal["auto", "random", "per-class"] = "auto"
+    own: float = 0.9  # power of a member's own prediction
     seed: int = 0
     ratio: int = 4
 
@@ -103,7 +105,7 @@ class Sure:
                 f"network.name {config.network.name}: the number of members must be a multiple of sure.folds, "
                 f"{config.sure.folds}"
             )
-        return replace(self, folds=config.sure.folds, own=config.sure.own, seed=config.seed)
+        return replace(self, folds=config.sure.folds, drawn=config.sure.drawn, own=config.sure.own, seed=config.seed)
 
     def fill(self, config: RunConfig) -> RunConfig:
         return config
@@ -127,7 +129,9 @@ class Sure:
         rows = rows @ projection
         labels = source.labels[labelled]
         fold = self.draw_folds(labels)
-        made = cross_fitted_teachers(rows.numpy(), labelled, labels, fold, self.folds, len(data.classes))
+        made = cross_fitted_teachers(
+            rows.numpy(), labelled, labels, fold, self.folds, len(data.classes), self.per_class(labels)
+        )
         of_all = torch.full((len(source),), ALWAYS_SEEN)
         of_all[torch.from_numpy(labelled)] = torch.from_numpy(fold)
         place = augmentation_device(device)
@@ -137,7 +141,8 @@ class Sure:
         loader = Loader(source, labelled, config.seed, size, ratio, device, noise, Identity(), strong, world)
         targets, shares = torch.from_numpy(made.probs), torch.from_numpy(made.shares).float()
         linear = torch.from_numpy(made.weight), torch.from_numpy(made.bias)
-        return CrossFitLoader(loader, projection, linear, of_all, targets, shares)
+        over = torch.from_numpy(made.over)
+        return CrossFitLoader(loader, projection, linear, of_all, targets, shares, over)
 
     def before_training(self, network: Network, loader: CrossFitLoader) -> None:
         """Set the projection to the principal components of the pool, and the linear models."""
@@ -145,10 +150,16 @@ class Sure:
         network.backbone.projection.copy_(loader.projection)
         network.head.linear_weight.copy_(loader.linear[0])
         network.head.linear_bias.copy_(loader.linear[1])
+        network.head.class_weight.copy_(loader.over)
 
     def draw_folds(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
         """The fold [n] of each label."""
         return draw_folds(labels, self.folds, self.seed)
+
+    def per_class(self, labels: NDArray[np.int64]) -> bool:
+        """Whether the labels were drawn class by class."""
+        counts = np.unique(labels, return_counts=True)[1]
+        return self.drawn == "per-class" or (self.drawn == "auto" and counts.min() == counts.max() > 1)
 
     def before_evaluation(self, network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
         """Fit the powers to what members and linear models predict for labels that they have not seen."""
@@ -160,9 +171,11 @@ class Sure:
         some_labels, some_folds = labels[counted], fold[counted]
         some = np.unique(np.linspace(0, len(source) - 1, MOST_MATCHED).astype(np.int64))
         known = by_fold(network, source, labelled[counted], self.folds, batch)
-        powers = fit_powers(np.log(known[:, np.arange(len(some_labels)), some_folds]), some_labels, PRIOR)
-        pool = by_fold(network, source, some, self.folds, batch)
         assert isinstance(network.head, MembersHead)
+        weights = network.head.class_weight.double().cpu().numpy()[some_folds, some_labels]
+        left_out = np.log(known[:, np.arange(len(some_labels)), some_folds])
+        powers = fit_powers(left_out, some_labels, PRIOR, weights)
+        pool = by_fold(network, source, some, self.folds, batch)
         network.head.powers.copy_(torch.from_numpy(matched_powers(pool, powers)))
 
     def init(self) -> State:

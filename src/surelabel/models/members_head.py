@@ -20,6 +20,7 @@ class MembersHead(nn.Module):
     linear_weight: Tensor
     linear_bias: Tensor
     powers: Tensor
+    class_weight: Tensor
 
     def __init__(self, inputs: int, width: int, classes: int, members: int, folds: int) -> None:
         super().__init__()
@@ -28,6 +29,8 @@ class MembersHead(nn.Module):
         self.register_buffer("linear_weight", torch.zeros(folds, inputs, classes))
         self.register_buffer("linear_bias", torch.zeros(folds, classes))
         self.register_buffer("powers", torch.tensor([1.0, 0.0]))
+        # How much a left-out label of each class counts, by the fold that leaves it out.
+        self.register_buffer("class_weight", torch.ones(folds, classes))
 
     def noise(self, rng: np.random.Generator) -> None:
         """Nothing: the members are point estimates."""

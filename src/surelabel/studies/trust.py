@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -55,10 +55,21 @@ Scores = dict[str, float | None]
 
 @dataclass(frozen=True)
 class Cell:
-    """A data set and a number of labels."""
+    """A data set and a number of labels, drawn at random from the pool or equally many of each class.
+
+    With a `tail`, the largest class of the pool is so many times the smallest.
+    """
 
     data: str
     labels: int
+    drawn: Literal["random", "per-class"] = "random"
+    tail: int = 1
+
+    @property
+    def name(self) -> str:
+        tail = "" if self.tail == 1 else f", long tail {self.tail}"
+        drawn = "" if self.drawn == "random" else ", as many of each class"
+        return f"{self.data}{tail}, {self.labels} labels{drawn}"
 
     @property
     def is_pictures(self) -> bool:
@@ -67,6 +78,9 @@ class Cell:
 
 CELLS = (
     *(Cell(data, labels) for labels in (100, 40, 250) for data in PICTURES),
+    Cell("cifar10", 100, "random", 10),
+    Cell("cifar10", 100, "per-class", 10),
+    Cell("cifar10", 100, "per-class"),
     *(Cell(data, labels) for labels in (100, 50, 20) for data in (*OF_SKLEARN, *OF_KEEL) if data != "letter"),
     Cell("letter", 100),
     Cell("letter", 250),
@@ -101,11 +115,22 @@ def _keel(data: str) -> tuple[NDArray[Any], NDArray[Any]]:
 def draw(cell: Cell, rows: Rows, classes: Labels, number: int) -> tuple[Rows, Labels, Labels]:
     """A pool, its classes, and the labelled samples in it."""
     random = generator(number, f"trust {cell.data}")
-    chosen = random.permutation(len(rows))[:POOL]
+    chosen = random.permutation(len(rows))
+    count = len(np.unique(classes))
+    if cell.tail > 1:
+        sizes = np.bincount(classes).max() * cell.tail ** (-random.permutation(count) / (count - 1))
+        place = np.empty(len(rows), dtype=np.int64)  # of each sample among those of its class
+        for k in range(count):
+            place[chosen[classes[chosen] == k]] = np.arange((classes == k).sum())
+        chosen = chosen[place[chosen] < sizes[classes[chosen]]]
+    chosen = chosen[:POOL]
     truth = classes[chosen]
+    if cell.drawn == "per-class":
+        each = [random.permutation(np.flatnonzero(truth == k))[: cell.labels // count] for k in range(count)]
+        return rows[chosen], truth, np.sort(np.concatenate(each))
     for _ in range(10_000):
         labelled = np.sort(random.permutation(len(chosen))[: cell.labels])
-        if len(np.unique(truth[labelled])) == len(np.unique(classes)):
+        if len(np.unique(truth[labelled])) == count:
             return rows[chosen], truth, labelled
     raise UserError(f"{cell.data}: {cell.labels} labels are too few for one of each class")
 
@@ -138,6 +163,8 @@ def of_surelabel(method: str, **settings: Any) -> Callable[..., Any]:
         config = (pictures if cell.is_pictures else table)(method, CUSTOM, "all")
         config = replace(config, encoder="none", image_size=None, seed=number, device="cpu", threads=2)
         config = replace(config, evaluation=replace(config.evaluation, every=config.steps))
+        if method == "sure":
+            config = replace(config, sure=replace(config.sure, drawn=cell.drawn))
         data = Components(DataSet(cell.data, source, None, normal))
         run = TrainedRun.of(
             fit(with_settings(config, settings), console=Console(quiet=True), components=data, save=False)
@@ -197,22 +224,22 @@ METHODS: dict[str, Callable[..., Any]] = {
 
 def run(results: Path, data_dir: str | None, draws: int, log: Callable[[str], None]) -> None:
     """Make the missing records, one line each; the same command again goes on."""
-    done = {(row["data"], row["labels"], row["draw"], row["method"]) for row in read(results)}
+    done = {(row["cell"], row["draw"], row["method"]) for row in read(results)}
     loaded: dict[str, tuple[Rows, Labels]] = {}
     for number in range(draws):
         for cell in CELLS:
-            missing = [name for name in METHODS if (cell.data, cell.labels, number, name) not in done]
+            missing = [name for name in METHODS if (cell.name, number, name) not in done]
             if not missing:
                 continue
             if cell.data not in loaded:
                 loaded[cell.data] = samples(cell.data, data_dir)
             rows, truth, labelled = draw(cell, *loaded[cell.data], number)
             for name in missing:
-                row = {"data": cell.data, "labels": cell.labels, "draw": number, "method": name}
+                row = {"cell": cell.name, "draw": number, "method": name}
                 row |= measured(name, rows, truth, labelled, number, cell)
                 with (results / RECORDS).open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")
-            log(f"draw {number}: {cell.data}, {cell.labels} labels")
+            log(f"draw {number}: {cell.name}")
 
 
 def measured(name: str, rows: Rows, truth: Labels, labelled: Labels, number: int, cell: Cell) -> Scores:
@@ -247,15 +274,16 @@ def write_table(results: Path) -> str:
 
 
 def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
-    by_cell: dict[tuple[str, int], dict[str, dict[int, Any]]] = defaultdict(lambda: defaultdict(dict))
+    by_cell: dict[str, dict[str, dict[int, Any]]] = defaultdict(lambda: defaultdict(dict))
     for row in rows:
         if row["accuracy"] is not None:
-            by_cell[row["data"], row["labels"]][row["method"]][row["draw"]] = row
+            by_cell[row["cell"]][row["method"]][row["draw"]] = row
     yield "# Trust: accuracy and calibration of the default, beside what one would use instead\n"
     yield "Means over draws of labels; accuracy in per cent / ECE / NLL, on the unlabelled samples. In brackets, the"
     yield "95 % interval of the paired difference in accuracy, sure minus the method.\n"
-    for (data, labels), found in sorted(by_cell.items()):
-        yield f"## {data}, {labels} labels\n"
+    for cell in (cell.name for cell in CELLS if cell.name in by_cell):
+        found = by_cell[cell]
+        yield f"## {cell}\n"
         yield "| method | accuracy | sure minus it | ECE | NLL | seconds | draws |\n|---|---|---|---|---|---|---|"
         own = found["sure"]
         for name in (name for name in METHODS if name in found):
