@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surelabel.data.folds import ALWAYS_SEEN, draw_folds
+from surelabel.data.folds import ALWAYS_SEEN, draw_folds, near_duplicates
 
 LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=60).map(lambda found: np.array(found, dtype=np.int64))
 
@@ -35,3 +35,20 @@ def test_draw_folds_keeps_groups_together(labels, data):
         assert len(set(fold[groups == group])) == 1
     for one in range(3):
         assert set(labels[fold == one]) <= set(labels[fold != one])
+
+
+def test_near_duplicates_share_a_group():
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(8, 100)).astype(np.float32)
+    rows[5] = rows[2] + 0.01 * random.normal(size=100)
+    rows[7] = rows[5] + 0.01 * random.normal(size=100)
+    groups = near_duplicates(rows)
+    assert groups[2] == groups[5] == groups[7]
+    assert len(set(groups.tolist())) == 6
+    assert len(near_duplicates(rows[:1])) == 1
+
+
+def test_rows_of_few_numbers_share_a_group_only_if_equal():
+    groups = near_duplicates(np.array([[1, 2], [1, 2.001], [1, 2], [5, 5]], dtype=np.float32))
+    assert groups[0] == groups[2]
+    assert len(set(groups.tolist())) == 3

@@ -2,10 +2,13 @@
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from surelabel.utils.rng import generator
 
 ALWAYS_SEEN = -1
+MANY = 64
+ALIKE = 0.99  # cosine of near-duplicates, as those of a picture and its copy at another quality
 
 
 def draw_folds(
@@ -29,3 +32,18 @@ def draw_folds(
         if len(np.unique(found[mine])) == 1:
             found[np.isin(groups, groups[mine])] = ALWAYS_SEEN
     return found
+
+
+def near_duplicates(rows: NDArray[np.float32]) -> NDArray[np.int64]:
+    """A group [n] for each row [n, d], such that rows which are nearly the same share one.
+
+    Of rows with few numbers, only equal ones do: there, others may be as near by chance.
+    """
+    rows = rows.reshape(len(rows), -1)
+    if rows.shape[1] < MANY:
+        return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    centred = rows.astype(np.float64)
+    centred = (centred - centred.mean(0)) / np.maximum(centred.std(0), 1e-12)
+    unit = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-12)
+    groups: NDArray[np.int64] = connected_components(unit @ unit.T > ALIKE)[1].astype(np.int64)
+    return groups

@@ -107,7 +107,7 @@ def left_out(run: TrainedRun) -> LeftOut:
     if not isinstance(method, Sure):
         raise UserError(f"{run.name} was trained by {run.config.method}, which leaves no labels out: use sure")
     labels = run.data.train.labels[run.labelled]
-    fold = method.draw_folds(labels)
+    fold = method.draw_folds(run.data.train, run.labelled)
     counted = fold != ALWAYS_SEEN
     index, labels, fold = run.labelled[counted], labels[counted], fold[counted]
     if not len(index):

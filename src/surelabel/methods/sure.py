@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from surelabel.config.run import RunConfig
 from surelabel.config.run import Sure as SureSettings
 from surelabel.data.batch import Batch
-from surelabel.data.folds import ALWAYS_SEEN, draw_folds
+from surelabel.data.folds import ALWAYS_SEEN, draw_folds, near_duplicates
 from surelabel.data.loader import Loader
 from surelabel.data.source import DataSet, Source, in_batches
 from surelabel.data.views import Chain, Corrupt, Identity, InComponents, Noise, View
@@ -128,7 +128,7 @@ class Sure:
         projection = principal_components(rows[:: -(-len(rows) // MOST_PROJECTED)], config.sure.components)
         rows = rows @ projection
         labels = source.labels[labelled]
-        fold = self.draw_folds(labels)
+        fold = self.draw_folds(source, labelled)
         made = cross_fitted_teachers(
             rows.numpy(), labelled, labels, fold, self.folds, len(data.classes), self.per_class(labels)
         )
@@ -152,9 +152,10 @@ class Sure:
         network.head.linear_bias.copy_(loader.linear[1])
         network.head.class_weight.copy_(loader.over)
 
-    def draw_folds(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The fold [n] of each label."""
-        return draw_folds(labels, self.folds, self.seed)
+    def draw_folds(self, source: Source, labelled: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The fold [n] of each label; near-duplicates share one."""
+        groups = near_duplicates(np.asarray(source.samples(labelled), dtype=np.float32))
+        return draw_folds(source.labels[labelled], self.folds, self.seed, groups)
 
     def per_class(self, labels: NDArray[np.int64]) -> bool:
         """Whether the labels were drawn class by class."""
@@ -164,7 +165,7 @@ class Sure:
     def before_evaluation(self, network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
         """Fit the powers to what members and linear models predict for labels that they have not seen."""
         labels = source.labels[labelled]
-        fold = self.draw_folds(labels)
+        fold = self.draw_folds(source, labelled)
         counted = fold != ALWAYS_SEEN
         if not counted.any():
             return
