@@ -222,16 +222,18 @@ class Sure:
         drawn: how the labelled samples were chosen: at random from the pool; or per class, so that they do not tell how
             frequent the classes are; auto: per class if all classes have equally many
         own: power of a member's own prediction in its pseudo-labels; the rest is the teacher's
-        noise: std of the noise that is added to each component, in units of the components' mean std
-        corruption: probability that a component of an unlabelled sample is lost; in a table, that it is another row's
+        noise: std of the noise added to what is learnt from; default: 0.3 for columns that are not projected, 0.8 for
+            principal components, whose mean square is 1
+        corruption: probability that an unlabelled sample loses a column or component (in a table: gets another row's);
+            default: 0.2, for principal components 0.4
     """
 
     folds: Annotated[int, AtLeast(2)] = 10
     drawn: Literal["auto", "random", "per-class"] = "auto"
     components: PositiveInt = 256
     own: Share = 0.9
-    noise: NotNegative = 0.8
-    corruption: Share = 0.4
+    noise: NotNegative | None = None
+    corruption: Share | None = None
 
 
 @dataclass(frozen=True)

@@ -212,13 +212,17 @@ class Sure:
 
 def views(settings: SureSettings, source: Source, rows: Tensor) -> tuple[View, View]:
     """The view of labelled and the view of unlabelled components, rows [N, p]: noise, and noise with gaps."""
-    where, groups = torch.ones(rows.shape[1]), torch.arange(rows.shape[1])
-    donors = torch.zeros(1, rows.shape[1])
-    if source.encoding is not None and rows.shape[1] == len(source.encoding.groups):
+    columns = rows.shape[1]
+    is_projected = columns != source.shape[0]
+    noise, corruption = (0.8, 0.4) if is_projected else (0.3, 0.2)
+    noise = noise if settings.noise is None else settings.noise
+    corruption = corruption if settings.corruption is None else settings.corruption
+    where, groups, donors = torch.ones(columns), torch.arange(columns), torch.zeros(1, columns)
+    if source.encoding is not None and not is_projected:
         where = torch.from_numpy(source.encoding.standardised).float()
         groups, donors = torch.from_numpy(source.encoding.groups), rows
-    noise = Noise(settings.noise, where.to(rows.device))
-    return noise, Chain((noise, Corrupt(settings.corruption, donors.to(rows.device), groups.to(rows.device))))
+    noisy = Noise(noise, where.to(rows.device))
+    return noisy, Chain((noisy, Corrupt(corruption, donors.to(rows.device), groups.to(rows.device))))
 
 
 @torch.no_grad()
