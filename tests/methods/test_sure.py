@@ -15,7 +15,7 @@ from surelabel.config.run import CUSTOM
 from surelabel.data.arrays.source import SampleSource
 from surelabel.data.folds import ALWAYS_SEEN, draw_folds
 from surelabel.data.source import DataSet
-from surelabel.methods.cross_fitted import cross_fitted_teachers
+from surelabel.methods.cross_fitted import cross_fitted_teachers, pool_shares
 from surelabel.methods.propagation import neighbour_graph, propagate
 from surelabel.methods.sure import by_fold, matched_powers, sure
 from surelabel.models.backbones.members import Members, principal_components
@@ -232,3 +232,27 @@ def test_the_loss_is_the_sum_over_members_that_train_alone(digits):
         total += torch.nn.functional.cross_entropy(logits[len(batch.labels) :], target.detach())
     torch.testing.assert_close(found.total, total, rtol=1e-4, atol=1e-4)
     assert state["mean"].shape == (10, 10)
+
+
+def test_pool_shares_are_found_from_calibrated_predictions():
+    """Predictions made for equal classes, of a pool with shares of 0.7, 0.2 and 0.1."""
+    random = np.random.default_rng(0)
+    true = np.array([0.7, 0.2, 0.1])
+    labels = random.choice(3, 4000, p=true)
+    seen = np.eye(3)[labels] * 2 + random.normal(size=(4000, 3))  # p(x | k) is Gaussian around 2 e_k
+    probs = softmax(2 * seen, axis=1).astype(np.float32)
+    found = pool_shares(probs, np.full(3, 1 / 3))
+    np.testing.assert_allclose(found, 0.9 * true + 0.1 / 3, atol=0.03)
+
+
+def test_labels_drawn_per_class_are_weighted_by_the_shares_of_the_pool(digits):
+    X, y = digits
+    keep = np.concatenate([np.flatnonzero(y == k)[: 28 if k < 5 else 9] for k in range(10)])
+    X, y = X[keep], y[keep]
+    labels = np.full(len(y), -1)
+    for k in range(10):
+        labels[np.flatnonzero(y == k)[:4]] = k
+    weights = trained(X, labels).network.head.class_weight.mean(0)
+    assert weights[:5].min() > weights[5:].max()
+    settings = {"sure": replace(config().sure, drawn="random")}
+    assert torch.equal(trained(X, labels, **settings).network.head.class_weight, torch.ones(FOLDS, 10))

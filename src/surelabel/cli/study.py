@@ -1,6 +1,7 @@
 """surelabel study: Make one of the paper's tables or figures.
 
   surelabel study table1              make it; the same command again resumes
+  surelabel study trust               the default for own data, beside scikit-learn and the other methods
   surelabel study --list              the studies, and the time that each would take
   surelabel study import RUN ...      take over finished run folders of `surelabel fit`
 
@@ -57,10 +58,10 @@ def run(options: argparse.Namespace) -> int:
         from surelabel.cli.study_import import import_runs
 
         return import_runs(options.folders, Path(options.out))
-    if options.name == "trust":
-        return _trust(options)
     if options.folders:
         raise UserError(f"{str(options.folders[0])!r} is one argument too many: see --help")
+    if options.name == "trust":
+        return _trust(options)
     if options.list:
         return _list(options)
     if options.name is None:
@@ -77,8 +78,12 @@ def _trust(options: argparse.Namespace) -> int:
 
     results = Path(options.out) / "results"
     results.mkdir(parents=True, exist_ok=True)
+    draws = options.seeds or trust.DRAWS
+    if options.list:
+        print(f"trust: {len(trust.read(results))} of {draws * len(trust.CELLS) * len(trust.METHODS)} records are there")
+        return 0
     if not options.tables:
-        trust.run(results, options.data_dir, options.seeds or trust.DRAWS, log)
+        trust.run(results, options.data_dir, draws, log)
     print(trust.write_table(results), end="")
     return 0
 
