@@ -256,3 +256,12 @@ def test_labels_drawn_per_class_are_weighted_by_the_shares_of_the_pool(digits):
     assert weights[:5].min() > weights[5:].max()
     settings = {"sure": replace(config().sure, drawn="random")}
     assert torch.equal(trained(X, labels, **settings).network.head.class_weight, torch.ones(FOLDS, 10))
+
+
+def test_suggested_labels_are_learnt_but_judge_nothing(digits):
+    X, y = digits
+    source = SampleSource(X, some_labels(y), [str(number) for number in range(10)])
+    source.suggested = np.arange(len(X)) % 3 == 0
+    fold = sure.draw_folds(source, np.arange(60))
+    assert (fold[::3] == ALWAYS_SEEN).all()
+    assert (fold[1::3] != ALWAYS_SEEN).all()

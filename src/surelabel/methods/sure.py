@@ -153,9 +153,12 @@ class Sure:
         network.head.class_weight.copy_(loader.over)
 
     def draw_folds(self, source: Source, labelled: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The fold [n] of each label; near-duplicates share one."""
+        """The fold [n] of each label; near-duplicates share one, and suggested ones, which are hard, are in none."""
         groups = near_duplicates(np.asarray(source.samples(labelled), dtype=np.float32))
-        return draw_folds(source.labels[labelled], self.folds, self.seed, groups)
+        fold = draw_folds(source.labels[labelled], self.folds, self.seed, groups)
+        if source.suggested is not None:
+            fold[source.suggested[labelled]] = ALWAYS_SEEN
+        return fold
 
     def per_class(self, labels: NDArray[np.int64]) -> bool:
         """Whether the labels were drawn class by class."""

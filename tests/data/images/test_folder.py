@@ -256,3 +256,12 @@ def test_load_stops_at_a_wrong_label_table(tmp_path, table, message):
     write_files(tmp_path, FOUR | {"labels.csv": table.encode()})
     with pytest.raises(UserError, match=message):
         folder.load(tmp_path)
+
+
+def test_load_knows_which_labels_were_suggested(tmp_path):
+    """A table with ranks is one that `suggest` wrote; the labels of another are taken for random ones."""
+    write_files(tmp_path / "pictures", {f"{seed}.png": picture(seed) for seed in range(6)})
+    (tmp_path / "first.csv").write_text("path,label\n0.png,a\n1.png,b\n")
+    (tmp_path / "next.csv").write_text("rank,sample,label,predicted\n1,4.png,a,b\n2,5.png,,b\n")
+    data = folder.load(tmp_path / "pictures", 8, [tmp_path / "first.csv", tmp_path / "next.csv"])
+    assert data.train.suggested.tolist() == [False, False, False, False, True, False]

@@ -73,7 +73,9 @@ def load(
     sources = {
         part: _source(pictures, files, layout.class_of, layout.classes, folder) for part, files in layout.parts.items()
     }
-    _check_not_empty(sources["train"], folder)
+    train = sources["train"]
+    _check_not_empty(train, folder)
+    train.suggested = np.array([file in layout.suggested for file in train.paths], dtype=np.bool_)
     return user_data_set(folder.resolve().name, sources["train"], sources.get("test"))
 
 

@@ -53,6 +53,13 @@ def read_labels_csv(path: Path, files: Collection[str], folder: Path | None = No
     return classes
 
 
+def is_suggested(path: Path) -> bool:
+    """Whether the labels are of samples that `surelabel suggest` or `fit --accept` ranked, not of random ones."""
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        first = stream.readline()
+    return "rank" in [name.strip().lower() for name in first.split(delimiter_of(first))]
+
+
 def _rows(path: Path) -> list[tuple[int, str, str]]:
     """The line number, file and class of each row."""
     try:

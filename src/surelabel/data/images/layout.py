@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from surelabel.data.images.formats import visible
-from surelabel.data.images.labels_csv import read_labels_csv
+from surelabel.data.images.labels_csv import is_suggested, read_labels_csv
 from surelabel.utils.errors import UserError
 
 UNLABELLED_FOLDERS = frozenset({"unlabelled", "unlabeled"})
@@ -21,6 +21,7 @@ class FolderLayout:
     parts: dict[str, list[str]]  # the files of "train" and perhaps "test"
     class_of: dict[str, str]  # of the files that have one
     classes: tuple[str, ...]  # of the training files
+    suggested: frozenset[str] = frozenset()  # files that were labelled because a run had asked for it
 
 
 def read_layout(folder: Path, label_files: Sequence[Path] = ()) -> FolderLayout:
@@ -48,9 +49,13 @@ def read_layout(folder: Path, label_files: Sequence[Path] = ()) -> FolderLayout:
         return FolderLayout(parts, by_folder, tuple(sorted(found)))
     present = {file for files in parts.values() for file in files}
     class_of: dict[str, str] = {}
+    suggested: set[str] = set()
     for table in tables:
-        class_of |= read_labels_csv(table, present, folder)
-    return FolderLayout(parts, class_of, tuple(sorted({class_of[file] for file in parts["train"] if file in class_of})))
+        given = read_labels_csv(table, present, folder)
+        class_of |= given
+        suggested |= given.keys() if is_suggested(table) else set()
+    names = tuple(sorted({class_of[file] for file in parts["train"] if file in class_of}))
+    return FolderLayout(parts, class_of, names, frozenset(suggested))
 
 
 def _roots(folder: Path) -> dict[str, list[Path]]:
