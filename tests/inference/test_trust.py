@@ -93,6 +93,12 @@ def test_describe_says_what_can_be_accepted_and_which_labels_to_check():
     assert "No unlabelled sample can be accepted if 90% are to be right" in none[2]
 
 
+def test_describe_a_pool_where_every_sample_has_a_label():
+    trust = Trust(left_out(30, np.random.default_rng(0)), np.empty(0))
+    assert describe(trust, 0.9, [""] * 30, ["cat", "dog"])[2].startswith("Every sample has a label")
+    assert trust.curve() == []
+
+
 def test_trust_is_for_runs_that_leave_labels_out(tiny):
     with pytest.raises(UserError, match="which leaves no labels out: use sure"):
         _ = load(fit_folder(replace(tiny, steps=1)).path).trust

@@ -70,10 +70,10 @@ def _trusted(run: TrainedRun, accept: float | None) -> list[str]:
     """How far the confidence can be trusted; the samples to accept and the others go to their files."""
     try:
         found = run.trust
-    except UserError as error:  # no label could be left out, or nothing is unlabelled
+    except UserError as error:  # no label could be left out
         return [str(error)]
     words = trust.describe(found, accept or trust.PRECISION, run.data.train.names(found.known.index), run.task.classes)
-    if accept is not None:
+    if accept is not None and len(found.confidence):
         accepted, rest = run.path / ACCEPTED, run.path / TO_LABEL
         chosen = trust.write_accepted(run, found, accept, accepted, rest)
         words.append(f"{chosen.count:,} accepted in {accepted}, the others in {rest}")

@@ -17,7 +17,7 @@ from scipy.stats import beta
 from surelabel.data.folds import ALWAYS_SEEN
 from surelabel.equations import entropy
 from surelabel.inference.suggest import LEAST as CANDIDATES
-from surelabel.inference.suggest import backbone_features, uncertain_and_diverse
+from surelabel.inference.suggest import NothingUnlabelled, backbone_features, uncertain_and_diverse
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.methods.joining import fit_powers, join
 from surelabel.methods.sure import PRIOR, Sure, by_fold
@@ -115,7 +115,7 @@ def left_out(run: TrainedRun) -> LeftOut:
     batch = run.config.evaluation.batch
     logs = np.log(by_fold(run.network, run.data.train, index, method.folds, batch)[:, np.arange(len(index)), fold])
     probs, rank = np.empty(logs.shape[1:]), np.empty(len(index))
-    pool = np.log(by_fold(run.network, run.data.train, run.unlabelled, method.folds, batch))
+    pool = np.log(by_fold(run.network, run.data.train, pool_of(run), method.folds, batch))
     head = run.network.head
     assert isinstance(head, MembersHead)
     weights = head.class_weight.double().cpu().numpy()[fold, labels]
@@ -124,7 +124,7 @@ def left_out(run: TrainedRun) -> LeftOut:
         powers = fit_powers(logs[:, ~here], labels[~here], PRIOR, weights[~here])
         probs[here] = np.exp(join(logs[:, here], powers))
         others = np.sort(np.exp(join(pool[:, :, v], powers).max(1)))
-        rank[here] = 1 - np.searchsorted(others, probs[here].max(1)) / len(others)
+        rank[here] = 1 - np.searchsorted(others, probs[here].max(1)) / max(len(others), 1)
     return LeftOut(index, labels, probs, rank, weights / weights.mean())
 
 
@@ -203,7 +203,9 @@ def describe(found: Trust, precision: float, names: Sequence[str | int], classes
         f"For these it says {known.accuracy + gap:.0%}: confidence minus accuracy is {100 * gap:+.0f} points (95% "
         f"interval {100 * (gap - half):+.0f} to {100 * (gap + half):+.0f})",
     ]
-    if not wanted.count:
+    if not len(found.confidence):
+        sentences.append("Every sample has a label, so there is none to accept")
+    elif not wanted.count:
         sentences.append(f"No unlabelled sample can be accepted if {precision:.0%} are to be right: label more")
     else:
         accepted = (
@@ -227,7 +229,17 @@ def describe(found: Trust, precision: float, names: Sequence[str | int], classes
 
 def trust(run: TrainedRun) -> Trust:
     """What is known about a run's confidence for its unlabelled samples."""
-    return Trust(left_out(run), run.pool_prediction.probs.double().max(1).values.numpy())
+    known = left_out(run)
+    confidence = run.pool_prediction.probs.double().max(1).values.numpy() if len(pool_of(run)) else np.empty(0)
+    return Trust(known, confidence)
+
+
+def pool_of(run: TrainedRun) -> NDArray[np.int64]:
+    """The unlabelled samples; none if every sample has a label."""
+    try:
+        return run.unlabelled
+    except NothingUnlabelled:
+        return np.empty(0, dtype=np.int64)
 
 
 def write_accepted(run: TrainedRun, found: Trust, precision: float, accepted: Path, rest: Path) -> Accepted:

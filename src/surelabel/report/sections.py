@@ -51,12 +51,12 @@ def trusted(run: TrainedRun) -> Section:
 
     found = run.trust
     source, known = run.data.train, found.known
-    doubtful = known.doubtful()
+    doubtful, curve = known.doubtful(), found.curve(100)
     best = TopPrediction(known.probs[doubtful].argmax(1), known.confidence[doubtful], None)
     values = {
         "sentences": trust.describe(found, trust.PRECISION, source.names(known.index), source.classes),
         "curve": found.curve(),
-        "chart": inline(trust_curve(found.curve(100), len(found.confidence)), "trust-curve"),
+        "chart": curve and inline(trust_curve(curve, len(found.confidence)), "trust-curve"),
         "recall": [
             (name, right, of)
             for name, (right, of) in zip(source.classes, known.recall(len(source.classes)), strict=True)

@@ -279,9 +279,12 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
         if row["accuracy"] is not None:
             by_cell[row["cell"]][row["method"]][row["draw"]] = row
     yield "# Trust: accuracy and calibration of the default, beside what one would use instead\n"
-    yield "Means over draws of labels; accuracy in per cent / ECE / NLL, on the unlabelled samples. In brackets, the"
-    yield "95 % interval of the paired difference in accuracy, sure minus the method.\n"
-    for cell in (cell.name for cell in CELLS if cell.name in by_cell):
+    yield "Made by `surelabel study trust`; [docs/trust.md](../docs/trust.md) explains it.\n"
+    cells = [cell.name for cell in CELLS if cell.name in by_cell]
+    yield from _overview({cell: by_cell[cell] for cell in cells})
+    yield "Below, means over draws of labels on the unlabelled samples; in brackets the 95 % interval of the paired"
+    yield "difference in accuracy, sure minus the method, in points.\n"
+    for cell in cells:
         found = by_cell[cell]
         yield f"## {cell}\n"
         yield "| method | accuracy | sure minus it | ECE | NLL | seconds | draws |\n|---|---|---|---|---|---|---|"
@@ -297,6 +300,24 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
             )
         yield ""
         yield from _claims(list(own.values()))
+
+
+def _overview(by_cell: dict[str, dict[str, dict[int, Any]]]) -> Iterator[str]:
+    """Accuracy and ECE of all methods in all cells, and their means over the cells where each was measured."""
+    yield "Accuracy in per cent / ECE, means over draws:\n"
+    yield "| | " + " | ".join(METHODS) + " |\n" + "|---" * (len(METHODS) + 1) + "|"
+    columns: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for cell, found in by_cell.items():
+        shown = []
+        for name in METHODS:
+            of = list(found.get(name, {}).values())
+            if of:
+                pair = 100 * float(np.mean([row["accuracy"] for row in of])), float(np.mean([row["ece"] for row in of]))
+                columns[name].append(pair)
+            shown.append(f"{pair[0]:.1f} / {pair[1]:.3f}" if of else "–")
+        yield f"| {cell} | " + " | ".join(shown) + " |"
+    means = [np.mean(columns[name], axis=0) if columns[name] else (np.nan, np.nan) for name in METHODS]
+    yield "| **mean** | " + " | ".join(f"{accuracy:.1f} / {ece:.3f}" for accuracy, ece in means) + " |\n"
 
 
 def _claims(own: list[dict[str, Any]]) -> Iterator[str]:
