@@ -72,6 +72,14 @@ def test_a_left_out_label_changes_nothing_that_its_members_predict(digits):
     assert np.abs(first - second)[:, :, [0, 1, 3, 4]].max(axis=(1, 2, 3)).min() > 1e-4
 
 
+def test_one_label_per_class_has_the_powers_of_the_prior(digits):
+    X, y = digits
+    labels = np.full(len(y), -1)
+    labels[np.unique(y, return_index=True)[1]] = np.arange(10)
+    head = trained(X, labels).network.head
+    assert float(head.powers[0] / head.powers[1]) == pytest.approx(7, rel=1e-4)
+
+
 def trained_with_folds(X, labels, fold):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("surelabel.methods.sure.draw_folds", lambda *_: fold)
@@ -202,8 +210,11 @@ def test_all_members_are_made_as_confident_as_those_of_one_fold():
 def test_what_sure_cannot_do_is_refused():
     with pytest.raises(UserError, match="one process"):
         sure.configured(replace(config(), devices=2))
+    with pytest.raises(UserError, match="starts anew"):
+        sure.configured(replace(config(), init="runs/other"))
+    images = np.zeros((20, 3, 8, 8), dtype=np.uint8)
     with pytest.raises(UserError, match="choose an encoder, or another method"):
-        Members((3, 32, 32), 2, 2, 2)
+        trained(images, np.arange(20) % 2)
 
 
 def test_the_loss_is_the_sum_over_members_that_train_alone(digits):
@@ -265,3 +276,5 @@ def test_suggested_labels_are_learnt_but_judge_nothing(digits):
     fold = sure.draw_folds(source, np.arange(60))
     assert (fold[::3] == ALWAYS_SEEN).all()
     assert (fold[1::3] != ALWAYS_SEEN).all()
+    source._images[1] = X[0]  # a copy of a suggested one
+    assert sure.draw_folds(source, np.arange(60))[1] == ALWAYS_SEEN

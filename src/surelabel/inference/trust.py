@@ -44,7 +44,7 @@ class LeftOut:
     index: NDArray[np.int64]  # [n], in the pool
     labels: NDArray[np.int64]  # [n]
     probs: NDArray[np.float64]  # [n, K]
-    rank: NDArray[np.float64]  # [n], the share of the pool that the same members are more confident of
+    rank: NDArray[np.float64]  # [n], the share of the pool that the same members are as confident of, or more
     weights: NDArray[np.float64]  # [n], of mean 1: how much each counts, where the labels' classes are not the pool's
 
     @property
@@ -118,7 +118,7 @@ def left_out(run: TrainedRun) -> LeftOut:
     pool = np.log(by_fold(run.network, run.data.train, pool_of(run), method.folds, batch))
     head = run.network.head
     assert isinstance(head, MembersHead)
-    weights = head.class_weight.double().cpu().numpy()[fold, labels]
+    weights = head.class_weight.cpu().double().numpy()[fold, labels]
     for v in np.unique(fold):
         here = fold == v
         powers = fit_powers(logs[:, ~here], labels[~here], PRIOR, weights[~here])
@@ -185,10 +185,12 @@ def lower_bound(right: float, of: float) -> float:
 
 def more_labels(trust: Trust, wanted: Accepted, margin: float = 0.05) -> int:
     """About how many more labels it takes until the bound lies within this margin of the expected precision."""
+    if wanted.least >= wanted.precision - margin:
+        return 0
     share = max(wanted.labels, 1) / len(trust.known.labels)
     for of in range(max(wanted.labels, 1), 20_000):
         if lower_bound(round(wanted.precision * of), of) >= wanted.precision - margin:
-            return max(0, round(of / share) - len(trust.known.labels))
+            return max(1, round(of / share) - len(trust.known.labels))
     return 20_000
 
 
@@ -215,7 +217,11 @@ def describe(found: Trust, precision: float, names: Sequence[str | int], classes
         if wanted.labels:
             accepted += f" (at least {wanted.least:.0%} with 95% certainty, by {wanted.labels} labels"
             more = more_labels(found, wanted)
-            accepted += f"; some {more:,} more labels would bring that within 5 points)" if more else ")"
+            accepted += (
+                f"; some {more:,} more labels of samples drawn at random would bring that within 5 points)"
+                if more
+                else ")"
+            )
         sentences.append(accepted)
     doubtful = known.doubtful()
     if len(doubtful):

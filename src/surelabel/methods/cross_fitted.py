@@ -13,7 +13,8 @@ from threadpoolctl import threadpool_limits
 
 from surelabel.data.folds import ALWAYS_SEEN
 from surelabel.methods.joining import fit_powers, join
-from surelabel.methods.propagation import LEAST, as_probs, neighbour_graph, smoothed_shares, spread
+from surelabel.methods.propagation import as_probs, neighbour_graph, smoothed_shares, spread
+from surelabel.models.members_head import LEAST
 
 LOGIT_VARIANCE = 64.0  # that logistic regression expects before it has seen labels
 

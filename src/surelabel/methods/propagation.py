@@ -4,11 +4,12 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from surelabel.models.members_head import LEAST
+
 NEIGHBOURS = 10
 POWER = 3  # of the cosine that weights an edge
 ALPHA = 0.97  # share that a sample takes from its neighbours
 STEPS = 40
-LEAST = 1e-4  # probability of any class: a graph may hold samples that no label reaches
 BLOCK = 1024
 
 

@@ -24,7 +24,7 @@ from surelabel.data.views import Chain, Corrupt, Identity, InComponents, Noise, 
 from surelabel.methods.base import Losses, State
 from surelabel.methods.cross_fitted import cross_fitted_teachers
 from surelabel.methods.joining import Prior, fit_powers, join
-from surelabel.models.backbones.members import Members, principal_components
+from surelabel.models.backbones.members import Members, check_shape, principal_components
 from surelabel.models.members_head import MembersHead
 from surelabel.models.network import Network
 from surelabel.models.prediction import Prediction
@@ -81,11 +81,13 @@ class CrossFitLoader:
 
 @dataclass(frozen=True)
 class Sure:
-    """Members learn labels, and soft labels: the geometric mean of the teacher's and of their own, aligned ones."""
+    """Members learn labels, and soft labels: their own aligned prediction to the power `own`, times the teacher's to
+    the power 1 - `own`. Labels were `drawn` at random or per class; auto: per class if all have equally many.
+    """
 
     folds: int = 10
     drawn: Literal["auto", "random", "per-class"] = "auto"
-    own: float = 0.9  # power of a member's own prediction
+    own: float = 0.9
     seed: int = 0
     ratio: int = 4
 
@@ -99,7 +101,14 @@ class Sure:
 
     def configured(self, config: RunConfig, samples: int = 1) -> "Sure":
         if config.processes > 1:
-            raise UserError(f"sure trains in one process, and this run has {config.processes}: leave out devices")
+            raise UserError(
+                f"sure trains in one process, and this run has {config.processes}: leave out devices, or choose another "
+                "--method"
+            )
+        if config.init is not None:
+            raise UserError(
+                "sure starts anew: another run may have learnt the labels that it leaves out. Leave out init"
+            )
         if config.network.name.startswith("members-") and config.members[0] % config.sure.folds:
             raise UserError(
                 f"network.name {config.network.name}: the number of members must be a multiple of sure.folds, "
@@ -123,6 +132,7 @@ class Sure:
         view: Callable[[str], View],
         world: World,
     ) -> CrossFitLoader:
+        check_shape(data.train.shape)
         source, offset, scale = data.train, torch.tensor(data.offset), torch.tensor(data.scale)
         rows = (torch.from_numpy(source.samples(np.arange(len(source)))).float() - offset) / scale
         projection = principal_components(rows[:: -(-len(rows) // MOST_PROJECTED)], config.sure.components)
@@ -157,26 +167,25 @@ class Sure:
         groups = near_duplicates(np.asarray(source.samples(labelled), dtype=np.float32))
         fold = draw_folds(source.labels[labelled], self.folds, self.seed, groups)
         if source.suggested is not None:
-            fold[source.suggested[labelled]] = ALWAYS_SEEN
+            fold[np.isin(groups, groups[source.suggested[labelled]])] = ALWAYS_SEEN
         return fold
 
     def per_class(self, labels: NDArray[np.int64]) -> bool:
         """Whether the labels were drawn class by class."""
         counts = np.unique(labels, return_counts=True)[1]
-        return self.drawn == "per-class" or (self.drawn == "auto" and counts.min() == counts.max() > 1)
+        alike = len(counts) > 1 and counts.min() == counts.max() > 1
+        return self.drawn == "per-class" or (self.drawn == "auto" and bool(alike))
 
     def before_evaluation(self, network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
         """Fit the powers to what members and linear models predict for labels that they have not seen."""
         labels = source.labels[labelled]
         fold = self.draw_folds(source, labelled)
         counted = fold != ALWAYS_SEEN
-        if not counted.any():
-            return
         some_labels, some_folds = labels[counted], fold[counted]
         some = np.unique(np.linspace(0, len(source) - 1, MOST_MATCHED).astype(np.int64))
         known = by_fold(network, source, labelled[counted], self.folds, batch)
         assert isinstance(network.head, MembersHead)
-        weights = network.head.class_weight.double().cpu().numpy()[some_folds, some_labels]
+        weights = network.head.class_weight.cpu().double().numpy()[some_folds, some_labels]
         left_out = np.log(known[:, np.arange(len(some_labels)), some_folds])
         powers = fit_powers(left_out, some_labels, PRIOR, weights)
         pool = by_fold(network, source, some, self.folds, batch)
@@ -197,7 +206,7 @@ class Sure:
         picked = of_labels.gather(2, batch.labels[:, None, None].expand(-1, logs.shape[1], 1))[..., 0]
         labelled = -(picked * seen).sum(0) / seen.sum(0).clamp_min(1)
         with torch.no_grad():
-            own, _ = head.learners(teacher.features(batch.weak))  # [U, E, K]
+            own = head.members(teacher.features(batch.weak))  # [U, E, K]
             mean = own.mean(0) if "mean" not in state else MOMENTUM * state["mean"] + (1 - MOMENTUM) * own.mean(0)
             aligned = own * (batch.shares[mine] / mean.clamp_min(1e-6))
             taught = batch.targets[mine].transpose(0, 1)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from surelabel.models.prediction import Prediction
 
-LEAST = 1e-4  # probability of a class by a linear model, which may be far too sure
+LEAST = 1e-4  # probability of a class by a teacher or linear model, which may be far too sure
 
 
 class MembersHead(nn.Module):
@@ -40,6 +40,11 @@ class MembersHead(nn.Module):
         hidden = features[:, : members * width].view(-1, members, width).transpose(0, 1)
         return torch.baddbmm(self.bias[:, None], hidden, self.weight).transpose(0, 1)
 
+    def members(self, features: Tensor) -> Tensor:
+        """The probabilities of each member [N, E, K]."""
+        with torch.autocast(features.device.type, enabled=False):
+            return self.forward(features.to(self.weight.dtype)).softmax(dim=-1)
+
     def learners(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """The probabilities of each member [N, E, K], and of each linear model [N, V, K]."""
         with torch.autocast(features.device.type, enabled=False):
@@ -47,7 +52,7 @@ class MembersHead(nn.Module):
             components = features[:, features.shape[1] - self.linear_weight.shape[1] :]
             linear = torch.einsum("np,vpk->nvk", components, self.linear_weight) + self.linear_bias
             smoothed = (linear.softmax(-1) + LEAST) / (1 + LEAST * linear.shape[-1])
-            return self.forward(features).softmax(dim=-1), smoothed
+            return self.members(features), smoothed
 
     @torch.no_grad()
     def predict(self, features: Tensor, rng: np.random.Generator, first: int = 0) -> Prediction:

@@ -316,8 +316,11 @@ def _overview(by_cell: dict[str, dict[str, dict[int, Any]]]) -> Iterator[str]:
                 columns[name].append(pair)
             shown.append(f"{pair[0]:.1f} / {pair[1]:.3f}" if of else "–")
         yield f"| {cell} | " + " | ".join(shown) + " |"
-    means = [np.mean(columns[name], axis=0) if columns[name] else (np.nan, np.nan) for name in METHODS]
-    yield "| **mean** | " + " | ".join(f"{accuracy:.1f} / {ece:.3f}" for accuracy, ece in means) + " |\n"
+    shown = []
+    for name in METHODS:
+        accuracy, ece = np.mean(columns[name], axis=0) if columns[name] else (np.nan, np.nan)
+        shown.append(f"{accuracy:.1f} / {ece:.3f}" + f" ({len(columns[name])})" * (len(columns[name]) < len(by_cell)))
+    yield "| **mean** (of so many cells, if not all) | " + " | ".join(shown) + " |\n"
 
 
 def _claims(own: list[dict[str, Any]]) -> Iterator[str]:

@@ -18,11 +18,7 @@ class Members(nn.Module):
 
     def __init__(self, shape: tuple[int, ...], members: int, width: int, components: int) -> None:
         super().__init__()
-        if len(shape) != 1:
-            raise UserError(
-                f"members are for tables, embeddings and features of pictures, but the samples have the shape {shape}: "
-                "choose an encoder, or another method"
-            )
+        check_shape(shape)
         inputs = min(shape[0], components)
         self.members, self.width, self.features = members, width, members * width + inputs
         self.register_buffer("projection", torch.eye(shape[0], inputs))
@@ -35,6 +31,15 @@ class Members(nn.Module):
         hidden: Tensor = self.hidden(components)
         normed = functional.layer_norm(hidden.view(-1, self.members, self.width), (self.width,))
         return torch.cat([functional.relu(normed).flatten(1), components], dim=1)
+
+
+def check_shape(shape: tuple[int, ...]) -> None:
+    """Raise unless samples are rows of numbers."""
+    if len(shape) != 1:
+        raise UserError(
+            f"members are for tables, embeddings and features of pictures, but the samples have the shape {shape}: "
+            "choose an encoder, or another method"
+        )
 
 
 def principal_components(rows: Tensor, components: int) -> Tensor:
