@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from surelabel.cli.main import main
+from surelabel.studies import trust
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
@@ -69,6 +70,16 @@ def test_numbers_in_docs_have_the_right_method_and_data(page, least):
     said = list(attributed((ROOT / page).read_text()))
     assert len(said) >= least
     assert [one for one in said if one not in known] == []
+
+
+def test_table_of_trust_follows_from_its_records_and_the_readme_from_it(tmp_path):
+    shutil.copy(RESULTS / "trust.jsonl", tmp_path)
+    table = trust.write_table(tmp_path)
+    assert table == (RESULTS / "trust.md").read_text()
+    shown = re.search(r"\| features, labels \| `sure`.*?\n\n", (ROOT / "README.md").read_text(), re.DOTALL)[0]
+    pairs = re.findall(r"\d+\.\d / 0\.\d{3}", shown)
+    assert len(pairs) >= 40
+    assert [pair for pair in pairs if pair not in table] == []
 
 
 @pytest.mark.slow

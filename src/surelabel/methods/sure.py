@@ -102,8 +102,8 @@ class Sure:
     def configured(self, config: RunConfig, samples: int = 1) -> "Sure":
         if config.processes > 1:
             raise UserError(
-                f"sure trains in one process, and this run has {config.processes}: leave out devices, or choose another "
-                "--method"
+                f"sure trains in one process, and this run has {config.processes}: leave out devices, or choose "
+                "another --method"
             )
         if config.init is not None:
             raise UserError(
