@@ -33,7 +33,7 @@ from surelabel.utils.distributed import World
 from surelabel.utils.errors import UserError
 
 MOMENTUM = 0.9  # of the mean prediction that a member's own pseudo-labels are aligned by
-# Of the members and the linear models: chosen on six tables and two sets of pictures that are in no study.
+# Of the members and the linear models: chosen on six tables and on training pictures, none of which is in a study.
 PRIOR = Prior((0.7, 0.1), (0.5, 1.5))
 MOST_MATCHED = 1000  # samples that the confidence of few and of all members is compared on
 MOST_PROJECTED = 20_000  # samples that the principal components are taken of

@@ -1,7 +1,8 @@
 """The study `trust`: is the default accurate, and is its confidence true? Beside what one would use instead.
 
 Every method sees the same features and the same labels, drawn at random from a pool such that each class has one at
-least; it is evaluated on the rest of the pool. The pictures are those of the test sets, on which nothing was chosen.
+least; it is evaluated on the rest of the pool. The pictures are those of the test sets, on which nothing was chosen;
+docs/results.md says what a first draw of the tables led to.
 """
 
 import json
