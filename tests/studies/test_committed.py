@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from surelabel.cli.main import main
-from surelabel.studies import trust
+from surelabel.studies.trust_table import write_table
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
@@ -74,7 +74,7 @@ def test_numbers_in_docs_have_the_right_method_and_data(page, least):
 
 def test_table_of_trust_follows_from_its_records_and_the_readme_from_it(tmp_path):
     shutil.copy(RESULTS / "trust.jsonl", tmp_path)
-    table = trust.write_table(tmp_path)
+    table = write_table(tmp_path)
     assert table == (RESULTS / "trust.md").read_text()
     shown = re.search(r"\| features, labels \| `sure`.*?\n\n", (ROOT / "README.md").read_text(), re.DOTALL)[0]
     pairs = re.findall(r"\d+\.\d / 0\.\d{3}", shown)

@@ -75,6 +75,7 @@ def run(options: argparse.Namespace) -> int:
 def _trust(options: argparse.Namespace) -> int:
     """The study of the calibrated default, which trains in memory and has rivals of scikit-learn."""
     from surelabel.studies import trust
+    from surelabel.studies.trust_table import write_table
 
     results = Path(options.out) / "results"
     results.mkdir(parents=True, exist_ok=True)
@@ -84,7 +85,7 @@ def _trust(options: argparse.Namespace) -> int:
         return 0
     if not options.tables:
         trust.run(results, options.data_dir, draws, log)
-    print(trust.write_table(results), end="")
+    print(write_table(results), end="")
     return 0
 
 

@@ -51,11 +51,15 @@ class Estimate:
         With k folds the variance is 1 + k/(k − 1) times that of independent samples (Nadeau and
         Bengio, 2003).
         """
-        count = self.labels / (1 + self.folds / (self.folds - 1))
-        fraction, spread = self.accuracy, Z95**2 / count
-        centre = (fraction + spread / 2) / (1 + spread)
-        half = Z95 * sqrt(fraction * (1 - fraction) / count + spread / (4 * count)) / (1 + spread)
-        return centre - half, centre + half
+        return wilson(self.accuracy, self.labels / (1 + self.folds / (self.folds - 1)))
+
+
+def wilson(fraction: float, count: float) -> tuple[float, float]:
+    """95 % Wilson interval of a fraction of `count` samples."""
+    spread = Z95**2 / count
+    centre = (fraction + spread / 2) / (1 + spread)
+    half = Z95 * sqrt(fraction * (1 - fraction) / count + spread / (4 * count)) / (1 + spread)
+    return centre - half, centre + half
 
 
 def linear_probe(source: Source, labelled: NDArray[np.int64], seed: int) -> Estimate:

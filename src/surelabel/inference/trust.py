@@ -16,6 +16,7 @@ from scipy.stats import beta
 
 from surelabel.data.folds import ALWAYS_SEEN
 from surelabel.equations import entropy
+from surelabel.inference.cross_validation import Z95, wilson
 from surelabel.inference.suggest import LEAST as CANDIDATES
 from surelabel.inference.suggest import NothingUnlabelled, backbone_features, uncertain_and_diverse
 from surelabel.inference.trained_run import TrainedRun
@@ -28,7 +29,6 @@ from surelabel.utils.errors import UserError
 from surelabel.utils.rng import generator
 from surelabel.utils.words import some
 
-Z95 = 1.96  # normal quantile for 95 %
 PRECISION = 0.95  # of the samples to accept, if the user names none
 RISK = 0.05  # of a lower bound
 # A threshold is chosen by looking at the whole curve: the bounds hold for all of it together, as if of ten (a test).
@@ -67,12 +67,7 @@ class LeftOut:
     @property
     def interval(self) -> tuple[float, float]:
         """95 % Wilson interval of the accuracy."""
-        spread = Z95**2 / self.size
-        centre = (self.accuracy + spread / 2) / (1 + spread)
-        half = (
-            Z95 * sqrt(self.accuracy * (1 - self.accuracy) * spread / Z95**2 + (spread / Z95 / 2) ** 2) / (1 + spread)
-        )
-        return centre - half, centre + half
+        return wilson(self.accuracy, self.size)
 
     @property
     def gap(self) -> tuple[float, float]:
@@ -217,11 +212,9 @@ def describe(found: Trust, precision: float, names: Sequence[str | int], classes
         if wanted.labels:
             accepted += f" (at least {wanted.least:.0%} with 95% certainty, by {wanted.labels} labels"
             more = more_labels(found, wanted)
-            accepted += (
-                f"; some {more:,} more labels of samples drawn at random would bring that within 5 points)"
-                if more
-                else ")"
-            )
+            if more:
+                accepted += f"; some {more:,} more labels of samples drawn at random would bring that within 5 points"
+            accepted += ")"
         sentences.append(accepted)
     doubtful = known.doubtful()
     if len(doubtful):
@@ -251,12 +244,12 @@ def pool_of(run: TrainedRun) -> NDArray[np.int64]:
 def write_accepted(run: TrainedRun, found: Trust, precision: float, accepted: Path, rest: Path) -> Accepted:
     """Write the samples to accept, the most confident first, and the others, the most useful to label first."""
     chosen = found.accept(precision)
-    pool = run.predict_pool()
+    names, classes = run.data.train.names(run.unlabelled), run.predict_pool().classes
     taken, left = found.order[: chosen.count], found.order[chosen.count :]
     columns = ["sample", "class", "confidence"]
-    write_csv(accepted, columns, ((pool.names[i], pool.classes[i], found.confidence[i]) for i in taken))
+    write_csv(accepted, columns, ((names[i], classes[i], found.confidence[i]) for i in taken))
     order = left[most_useful(run, left)]
-    rows = ((n, pool.names[i], "", pool.classes[i], found.confidence[i]) for n, i in enumerate(order, 1))
+    rows = ((n, names[i], "", classes[i], found.confidence[i]) for n, i in enumerate(order, 1))
     write_csv(rest, ["rank", "sample", "label", "predicted", "confidence"], rows)
     return chosen
 

@@ -17,7 +17,6 @@ from surelabel.methods.propagation import as_probs, neighbour_graph, smoothed_sh
 from surelabel.models.members_head import LEAST
 
 LOGIT_VARIANCE = 64.0  # that logistic regression expects before it has seen labels
-
 SHRINKAGE = 0.1  # of estimated class shares
 
 Rows = NDArray[np.float32]
@@ -26,7 +25,7 @@ Labels = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Teachers:
-    """Entry v has not seen the labels of fold v, in any way."""
+    """Entry v has not seen the labels of fold v."""
 
     probs: NDArray[np.float32]  # [V, N, K]
     shares: NDArray[np.float64]  # [V, K], of the classes in the pool

@@ -1,7 +1,8 @@
 """The calibrated default: a cross-fitted ensemble that learns from its own and from propagated soft labels.
 
-Member e never sees the labels of fold e mod V, in any way; their samples stay in its pool, unlabelled. So a label is
-predicted by members for which it is a sample like any other of the pool, and these predictions fit the temperature.
+Member e never sees the labels of fold e mod V, except that they helped to deal the folds; their samples stay in its
+pool, unlabelled. So a label is predicted by members for which its sample is one of the pool like any other, and these
+predictions fit the powers of the learners.
 """
 
 from collections.abc import Callable

@@ -8,8 +8,7 @@ docs/results.md says what a first draw of the tables led to.
 import json
 import time
 import warnings
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,15 +34,13 @@ from surelabel.data.open import open_data
 from surelabel.data.source import UNLABELLED, DataSet
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.models.frozen_features import FeatureSource, encoded
-from surelabel.studies.statistics import interval
 from surelabel.training import metrics
 from surelabel.training.components import Components
 from surelabel.training.fit import fit
 from surelabel.utils.errors import UserError
-from surelabel.utils.files import atomic_write
 from surelabel.utils.rng import generator
 
-RECORDS, TABLE = "trust.jsonl", "trust.md"
+RECORDS = "trust.jsonl"
 DRAWS = 10
 POOL = 5000
 PICTURES = ("cifar10", "fashion-mnist")
@@ -264,81 +261,3 @@ def measured(name: str, rows: Rows, truth: Labels, labelled: Labels, number: int
 def read(results: Path) -> list[dict[str, Any]]:
     path = results / RECORDS
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def write_table(results: Path) -> str:
-    """Write what the records say to results/trust.md; returns it."""
-    text = "\n".join(_lines(read(results))) + "\n"
-    with atomic_write(results / TABLE) as file:
-        file.write(text)
-    return text
-
-
-def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
-    by_cell: dict[str, dict[str, dict[int, Any]]] = defaultdict(lambda: defaultdict(dict))
-    for row in rows:
-        if row["accuracy"] is not None:
-            by_cell[row["cell"]][row["method"]][row["draw"]] = row
-    yield "# Trust: accuracy and calibration of the default, beside what one would use instead\n"
-    yield "Made by `surelabel study trust`; [docs/trust.md](../docs/trust.md) explains it.\n"
-    cells = [cell.name for cell in CELLS if cell.name in by_cell]
-    yield from _overview({cell: by_cell[cell] for cell in cells})
-    yield "Below, means over draws of labels on the unlabelled samples; in brackets the 95 % interval of the paired"
-    yield "difference in accuracy, sure minus the method, in points.\n"
-    for cell in cells:
-        found = by_cell[cell]
-        yield f"## {cell}\n"
-        yield "| method | accuracy | sure minus it | ECE | NLL | seconds | draws |\n|---|---|---|---|---|---|---|"
-        own = found["sure"]
-        for name in (name for name in METHODS if name in found):
-            of = list(found[name].values())
-            pairs = [100 * (own[k]["accuracy"] - row["accuracy"]) for k, row in found[name].items() if k in own]
-            beside = "" if name == "sure" or len(pairs) < 2 else "[{:+.1f}, {:+.1f}]".format(*interval(pairs))
-            means = {key: np.mean([row[key] for row in of]) for key in ("accuracy", "ece", "nll", "seconds")}
-            yield (
-                f"| {name} | {100 * means['accuracy']:.1f} | {beside} | {means['ece']:.3f} | {means['nll']:.3f} | "
-                f"{means['seconds']:.0f} | {len(of)} |"
-            )
-        yield ""
-        yield from _claims(list(own.values()))
-
-
-def _overview(by_cell: dict[str, dict[str, dict[int, Any]]]) -> Iterator[str]:
-    """Accuracy and ECE of all methods in all cells, and their means over the cells where each was measured."""
-    yield "Accuracy in per cent / ECE, means over draws:\n"
-    yield "| | " + " | ".join(METHODS) + " |\n" + "|---" * (len(METHODS) + 1) + "|"
-    columns: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for cell, found in by_cell.items():
-        shown = []
-        for name in METHODS:
-            of = list(found.get(name, {}).values())
-            if of:
-                pair = 100 * float(np.mean([row["accuracy"] for row in of])), float(np.mean([row["ece"] for row in of]))
-                columns[name].append(pair)
-            shown.append(f"{pair[0]:.1f} / {pair[1]:.3f}" if of else "–")
-        yield f"| {cell} | " + " | ".join(shown) + " |"
-    shown = []
-    for name in METHODS:
-        accuracy, ece = np.mean(columns[name], axis=0) if columns[name] else (np.nan, np.nan)
-        shown.append(f"{accuracy:.1f} / {ece:.3f}" + f" ({len(columns[name])})" * (len(columns[name]) < len(by_cell)))
-    yield "| **mean** (of so many cells, if not all) | " + " | ".join(shown) + " |\n"
-
-
-def _claims(own: list[dict[str, Any]]) -> Iterator[str]:
-    """What sure said of itself, and how often that was true."""
-    if not own:
-        return
-    held = sum(row["said_low"] <= row["accuracy"] <= row["said_high"] for row in own)
-    yield f"Its interval of the accuracy held the truth in {held} of {len(own)} draws."
-    for wanted in (0.9, 0.95):
-        taken = [row for row in own if row[f"precision_{wanted}"] is not None]
-        if taken:
-            precision = [row[f"precision_{wanted}"] for row in taken]
-            below = sum(row[f"precision_{wanted}"] < row[f"least_{wanted}"] for row in taken)
-            share = np.mean([row[f"accepted_{wanted}"] for row in taken])
-            yield (
-                f"Asked for {wanted:.0%}, it accepted {share:.0%} of the pool, of which {np.mean(precision):.1%} were "
-                f"right; by more than 3 points below in {sum(value < wanted - 0.03 for value in precision)} of "
-                f"{len(taken)}, below its bound in {below}."
-            )
-    yield ""
