@@ -8,19 +8,20 @@ import torch
 from PIL import Image
 from sklearn.datasets import load_sample_image
 
+from surelabel.config.encoders import ENCODERS, missing
 from surelabel.config.run import Evaluation, Network, Views
 from surelabel.data.arrays.source import ArraySource
-from surelabel.data.probe import is_installed
 from surelabel.data.source import Subset
 from surelabel.inference.trained_run import load
 from surelabel.models import frozen_features as features
-from surelabel.models.backbones.pretrained import EfficientNetLite0
+from surelabel.models.backbones.pretrained import EfficientNetLite, Encoder
 from surelabel.models.frozen_features import encoded, with_features
 from surelabel.utils.errors import UserError
 from tests.conftest import PATIENCE
 from tests.helpers.runs import fit_folder
 
-needs_weights = pytest.mark.skipif(not is_installed(), reason="the extra `pretrained` is not installed")
+LITE = "efficientnet-lite0"
+needs_weights = pytest.mark.skipif(missing(LITE) is not None, reason="the extra `pretrained` is not installed")
 
 
 @pytest.fixture(autouse=True)
@@ -45,26 +46,37 @@ def test_efficientnet_recognises_a_photograph():
     picture = Image.fromarray(load_sample_image("flower.jpg")).resize((224, 224))
     image = (torch.from_numpy(np.array(picture)).permute(2, 0, 1)[None].float() - 127) / 128
     with torch.no_grad():
-        found = EfficientNetLite0().eval()(image)
+        found = EfficientNetLite(LITE).eval()(image)
     logits = found @ weights["_fc.weight"].T + weights["_fc.bias"]
     assert {984, 985} & set(logits[0].topk(5).indices.tolist())
+
+
+@pytest.mark.slow
+@needs_weights
+@pytest.mark.parametrize("name", ENCODERS)
+def test_encoded_gives_the_features_of_torch(few, name):
+    images = torch.from_numpy(few.samples(np.arange(40)))
+    with torch.no_grad():
+        expected = Encoder(name)(images).numpy()
+    assert np.abs(encoded(few, name).features - expected).max() < 1e-4 * np.abs(expected).max()
 
 
 @pytest.mark.slow
 def test_encoded_waits_for_a_concurrent_computation(few, cache, monkeypatch):
     computed, inside = [], threading.Event()
 
-    def slow(source, progress):
+    def slow(source, encoder, progress):
         computed.append(1)
         inside.set()
         time.sleep(0.5)
         return np.ones((len(source), features.FEATURES), np.float32)
 
     monkeypatch.setattr(features, "_compute", slow)
-    first = threading.Thread(target=encoded, args=(few,))
+    monkeypatch.setattr(features, "_session", lambda *given: None)
+    first = threading.Thread(target=encoded, args=(few, LITE))
     first.start()
     assert inside.wait(PATIENCE)
-    assert (encoded(few).features == 1).all()
+    assert (encoded(few, LITE).features == 1).all()
     first.join()
     assert len(computed) == 1
 
@@ -72,24 +84,25 @@ def test_encoded_waits_for_a_concurrent_computation(few, cache, monkeypatch):
 @pytest.mark.slow
 @needs_weights
 def test_encoded_caches_and_repairs(few, cache, monkeypatch):
-    first = encoded(few)
+    first = encoded(few, LITE)
     assert first.shape == (1280,)
+    assert len([*cache.glob(f"{LITE}-*.onnx")]) == 1
     (stored,) = cache.glob("features-*.rows")
     computed = []
     original = features._compute
     monkeypatch.setattr(features, "_compute", lambda *given: computed.append(1) or original(*given))
-    np.testing.assert_array_equal(encoded(few).features, first.features)
+    np.testing.assert_array_equal(encoded(few, LITE).features, first.features)
     assert not computed
     stored.write_bytes(stored.read_bytes()[:-7])
-    np.testing.assert_allclose(encoded(few).features, first.features, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(encoded(few, LITE).features, first.features, rtol=1e-4, atol=1e-4)
     assert computed
     other = ArraySource(few.samples(np.arange(40))[::-1].copy(), few.labels[::-1].copy())
-    np.testing.assert_allclose(encoded(other).features[::-1], first.features, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(encoded(other, LITE).features[::-1], first.features, rtol=1e-3, atol=1e-3)
 
 
 def test_encoded_rejects_other_dtypes():
     with pytest.raises(UserError, match="values from 0 to 255"):
-        encoded(ArraySource(np.zeros((2, 1, 8, 8), dtype=np.float32)))
+        encoded(ArraySource(np.zeros((2, 1, 8, 8), dtype=np.float32)), LITE)
 
 
 def test_feature_source_keeps_the_pictures(few):
@@ -125,7 +138,7 @@ def test_frozen_features_train_and_predict(tiny, tmp_path, digits_data):
 
 @needs_weights
 def test_with_features_normalises_by_the_training_set(digits_data, few):
-    data = with_features(replace(digits_data, train=few, test=few))
+    data = with_features(replace(digits_data, train=few, test=few), LITE)
     normal = (data.train.features - np.array(data.offset)) / np.array(data.scale)
     np.testing.assert_allclose(normal.mean(0), 0, atol=1e-5)
     spread = normal.std(0)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from surelabel.config.benchmarks import NAMED_DATA
+from surelabel.config.encoders import DEFAULT
 from surelabel.config.methods import find
 from surelabel.config.recipes import SIZES, pictures, recipe
 from surelabel.config.run import RunConfig
@@ -25,7 +26,7 @@ def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str
         from surelabel.data.probe import looks_photographic
 
         if find(choice.get("method", "sure")).family != "paws" and looks_photographic(data):
-            encoder = "efficientnet-lite0"
+            encoder = DEFAULT
     if own:
         suits = free and (encoder != "none" or RunConfig(data=data).tabular)
         choice = {"method": "sure" if suits else "bam-uda", "labels": "all"} | choice
@@ -33,7 +34,7 @@ def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str
         return recipe(**choice, size=extra.get("size", SIZES[0]))
     if "size" in extra:
         raise UserError("--size chooses the size of a network, and encoder is one: leave --size out")
-    return pictures(**({"method": RunConfig.method, "data": data, "labels": RunConfig.labels} | choice))
+    return pictures(**({"method": RunConfig.method, "data": data, "labels": RunConfig.labels} | choice), encoder=encoder)
 
 
 def check_together(given: dict[str, Any], extra: dict[str, str]) -> None:

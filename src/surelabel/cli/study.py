@@ -145,12 +145,11 @@ def _log_leftovers(leftovers: Mapping[Job, int], place: Place) -> None:
 
 def _check_needs(jobs: Sequence[Job], place: Place) -> None:
     """Raise before hours of work if data, or the packages of a pretrained network, are missing."""
+    from surelabel.config.encoders import check_installed
     from surelabel.data.open import open_data
-    from surelabel.models.backbones import pretrained
 
-    if any(job.config.encoder == pretrained.NAME for job in jobs):
-        pretrained.packages()
-
+    for encoder in {job.config.encoder for job in jobs} - {"none"}:
+        check_installed(encoder)
     for name, where in dict.fromkeys((job.config.data, data_dir(job, place.data_dir)) for job in jobs):
         try:
             open_data(name, where)

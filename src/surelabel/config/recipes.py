@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from surelabel.config.benchmarks import BENCHMARKS
+from surelabel.config.encoders import DEFAULT, EncoderName
 from surelabel.config.methods import ON_FEATURES, find, names
 from surelabel.config.run import (
     Average,
@@ -43,7 +44,7 @@ POOLS = {
     "cifar10": 50_000, "cifar100": 50_000, "mnist": 60_000, "fashion-mnist": 60_000, "imagenet": 1_281_167,
     "phc": 9876, "cifar10-lt10": 20_431, "cifar10-lt100": 12_406, "cifar100-lt10": 19_573, "cifar100-lt100": 10_847,
 }  # fmt: skip
-PHOTOGRAPH = 224  # pixels: the input of networks pretrained on ImageNet
+PHOTOGRAPH = 224  # pixels of a side of ImageNet's
 CIFAR100_DECAY = 1e-3  # of FixMatch's authors
 
 
@@ -119,12 +120,12 @@ def _members(config: RunConfig) -> RunConfig:
     )
 
 
-def pictures(method: str, data: str, labels: int | str = "all") -> RunConfig:
+def pictures(method: str, data: str, labels: int | str = "all", encoder: EncoderName = DEFAULT) -> RunConfig:
     """User pictures as features of a network pretrained on ImageNet, trained on like a table."""
     config = table(method, data, labels)
     if find(method).family != "sure":
         config = replace(config, network=replace(config.network, name="mlp-1-256"))
-    return replace(config, image_size=PHOTOGRAPH, encoder="efficientnet-lite0")
+    return replace(config, encoder=encoder)
 
 
 def _paper(method: str, data: str, labels: int | str) -> RunConfig:

@@ -19,6 +19,7 @@ from surelabel.config.constraints import (
     ReadIf,
     Share,
 )
+from surelabel.config.encoders import EncoderName
 from surelabel.config.methods import find
 from surelabel.utils.errors import UserError
 from surelabel.utils.literals import Device, Precision
@@ -59,8 +60,8 @@ class Network:
     """The network.
 
     Args:
-        name: wrn-DEPTH-WIDTH (depth 10, 16, 22, 28, ...), resnet-18 or resnet-50; efficientnet-lite0, pretrained on
-            ImageNet; for tables, and on an encoder's features, mlp-DEPTH-WIDTH, for sure members-NUMBER-WIDTH
+        name: wrn-DEPTH-WIDTH (depth 10, 16, 22, 28, ...), resnet-18 or resnet-50; efficientnet-lite0 or -lite2,
+            pretrained on ImageNet; for tables, and on an encoder's features, mlp-DEPTH-WIDTH, for sure members-NUMBER-WIDTH
         padding: zeros, or circular for periodic images such as crystals
         stem_stride: 2 halves the image at the first layer: a quarter of the work
         norm: BatchNorm, or GroupNorm (in an mlp: LayerNorm), which does not depend on the other samples of the batch
@@ -327,9 +328,10 @@ class RunConfig:
         labels: a .csv file with the names of pictures and their classes, or several separated by commas; a .txt file
             with the names of the files to use as labelled, one per line, if the data has the classes; or how many
             labels to use: a number, a percentage of each class such as 10%, or all
-        encoder: a pretrained network that is not trained; its features of each picture are computed once
-        image_size: side in pixels that pictures in a folder are scaled and cropped to; default: the most frequent
-            side, at most 256
+        encoder: a pretrained network that is not trained; its features of each picture are computed once:
+            efficientnet-lite2, or -lite0, which takes half the time
+        image_size: side in pixels that pictures in a folder are scaled and cropped to; default: that of a pretrained
+            network, else the most frequent side, at most 256
         holdout: labelled samples to hold out and test on: a percentage of each class such as 20%, or a fold: 2/5
         fidelity: which to follow where the paper and its released code differ; each difference is also a setting
         seed: seed of all random numbers
@@ -353,7 +355,7 @@ class RunConfig:
     data_dir: str | None = None
     label_column: Annotated[str | None, ReadIf(lambda config: config.tabular)] = None
     labels: int | str = "10%"
-    encoder: Literal["none", "efficientnet-lite0"] = "none"
+    encoder: EncoderName = "none"
     image_size: Annotated[PositiveInt | None, ReadIf(lambda config: config.has_image_files)] = None
     holdout: str | None = None
     fidelity: Literal["paper", "released"] = "paper"

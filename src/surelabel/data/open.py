@@ -20,10 +20,12 @@ from surelabel.utils.errors import UserError, suggestion
 OTHER_TABLES = (".tsv", ".txt", ".gz", ".zip", ".xlsx", ".xls", ".ods", ".feather", ".arrow", ".json", ".jsonl", ".dta")
 
 
-def _imagenet(place: Path, image_size: int | None = None, shape: tuple[int, int, int] | None = None) -> DataSet:
+def _imagenet(
+    place: Path, image_size: int | None = None, shape: tuple[int, int, int] | None = None, crop: float = 1.0
+) -> DataSet:
     if shards.are_in(place):
-        return shards.load(place, size=image_size or PHOTOGRAPH, shape=shape)
-    return folder.load(place, size=image_size or PHOTOGRAPH if shape is None else shape[1])
+        return shards.load(place, image_size or PHOTOGRAPH, shape, crop)
+    return folder.load(place, image_size or PHOTOGRAPH if shape is None else shape[1], crop=crop)
 
 
 # The data sets by name, each with its loader.
@@ -50,23 +52,25 @@ def open_data(
     progress: Progress | None = None,
     image_size: int | None = None,
     shape: tuple[int, int, int] | None = None,
+    crop: float = 1.0,
 ) -> DataSet:
     """The data set of this name, its files in `data_dir`, or the one at this path: a folder of images or of tar shards,
     or a .npz, .npy, .csv or .parquet file.
 
     `label_column` and `of_table` say how to read a table. `label_files` name the classes of a folder's files, and
     `image_size` is their side; reading a folder, which may take a while, tells its progress. Images of shards, and
-    ImageNet's, become `shape`, where given: (channels, height, width).
+    ImageNet's, become `shape`, where given: (channels, height, width). Large pictures in files are cut to the share
+    `crop` of each side.
     """
     path = Path(data) if data_dir is None else Path(data_dir, data)
     if label_files and (data in NAMED or not path.is_dir()):
         raise UserError(f"{label_files[0]} names the classes of files in a folder, but {data} is not a folder")
     if data in NAMED:
-        return _imagenet(Path(data_dir or "."), image_size, shape) if data == "imagenet" else NAMED[data](data_dir)
+        return _imagenet(Path(data_dir or "."), image_size, shape, crop) if data == "imagenet" else NAMED[data](data_dir)
     if path.is_dir():
         if shards.are_in(path):
-            return shards.load(path, size=image_size, shape=shape)
-        return folder.load(path, image_size, label_files, progress=progress)
+            return shards.load(path, image_size, shape, crop)
+        return folder.load(path, image_size, label_files, progress, crop)
     if path.suffix == ".npz" and path.is_file():
         return array_files.load_npz(path)
     if path.suffix == ".npy" and path.is_file():

@@ -27,6 +27,7 @@ class Form:
     name: str
     classes: tuple[str, ...]
     picture_shape: tuple[int, int, int] | None = None  # (channels, height, width), where samples are pictures
+    crop: float = 1.0  # of large pictures, see `decode`
     encoding: Encoding | None = None  # of a table
     label_column: str | None = None  # of a table
     folder: Path | None = None
@@ -39,7 +40,7 @@ def open_like(data: str, form: Form, data_dir: str | None = None) -> Source:
         return tables.load_unlabelled(Path(data_dir or ".", data), form.encoding, form.classes, form.label_column)
     _check_no_table(data, form)
     if _is_folder(data):
-        return load_unlabelled(data, form.classes, _picture_shape(form))
+        return load_unlabelled(data, form.classes, _picture_shape(form), crop=form.crop)
     return _open_set(data, form, data_dir)
 
 
@@ -57,7 +58,7 @@ def open_labelled_like(
     elif form.picture_shape is not None and data.lower().endswith(".csv") and not Path(data).is_dir():
         source = _listed_pictures(Path(data), pictures, form)
     elif _is_folder(data):
-        source = load_labelled(data, form.classes, _picture_shape(form))
+        source = load_labelled(data, form.classes, _picture_shape(form), form.crop)
     else:
         _check_no_table(data, form)
         source = _open_set(data, form, data_dir if data in NAMED else None)
@@ -71,7 +72,7 @@ def _is_folder(data: str) -> bool:
 
 def _open_set(data: str, form: Form, data_dir: str | None) -> Source:
     """The test set of some data, or what there is; pictures of shards are brought to the form's shape."""
-    found = open_data(data, data_dir, shape=form.picture_shape)
+    found = open_data(data, data_dir, shape=form.picture_shape, crop=form.crop)
     return found.train if found.test is None else found.test
 
 
@@ -124,7 +125,7 @@ def _listed_pictures(listed: Path, pictures: str | None, form: Form) -> Source:
     """The pictures of the folder in which a table of files and classes names some; those have their class."""
     folder, class_of = _where_listed(listed, pictures, form)
     classes = tuple(sorted(set(class_of.values())))
-    source = load_unlabelled(folder, classes, _picture_shape(form))
+    source = load_unlabelled(folder, classes, _picture_shape(form), crop=form.crop)
     named = set(map(printable, class_of))
     source.skipped = tuple((file, reason) for file, reason in source.skipped if file in named)
     numbers = [classes.index(class_of[file]) if file in class_of else UNLABELLED for file in source.paths]

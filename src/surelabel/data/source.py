@@ -71,6 +71,10 @@ class Source(ABC):
         """These samples as one would look at them: pictures, where the network sees their features."""
         return self.samples(index)
 
+    def content(self) -> Iterator[bytes]:
+        """The bytes that all samples follow from, to tell whether they have changed."""
+        return (samples.tobytes() for samples in in_batches(self, np.arange(len(self)), 256))
+
     def prefetch(self, index: NDArray[np.int64]) -> None:  # noqa: B027 - most sources are in memory
         """Begin to read these samples, which `samples` will be asked for soon."""
 

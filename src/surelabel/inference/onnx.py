@@ -1,13 +1,8 @@
 """Export a run's network to one ONNX file, which needs neither torch nor surelabel."""
 
 import json
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from copy import deepcopy
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +17,7 @@ from surelabel import equations
 from surelabel.data.batch import Task
 from surelabel.inference.onnx_table import TableNetwork
 from surelabel.inference.trained_run import TrainedRun
-from surelabel.models.backbones.pretrained import OFFSET, SCALE, EfficientNetLite0
+from surelabel.models.backbones.pretrained import OFFSET, SCALE, Encoder
 from surelabel.models.heads import BayesianHead
 from surelabel.models.members_head import MembersHead
 from surelabel.models.network import Network
@@ -30,6 +25,7 @@ from surelabel.models.paws_head import PawsHead
 from surelabel.training.evaluate import fixed_sample
 from surelabel.utils.errors import UserError, optional_import
 from surelabel.utils.files import atomic_write
+from surelabel.utils.onnx import runtime, session, traced
 from surelabel.utils.rng import generator
 
 CHECKED = 100  # real samples on which the file must agree with torch
@@ -54,10 +50,10 @@ def export_onnx(run: TrainedRun, out: Path) -> float:
     ONNX and torch agree to `TOLERANCE`.
     """
     with optional_import("export", "an ONNX file"):
-        import onnxruntime
+        runtime()
         import onnxscript  # noqa: F401 - torch.onnx needs it, and would say so only after tracing
     task, data = run.task, run.data
-    encoder = None if run.config.encoder == "none" else EfficientNetLite0()
+    encoder = None if run.config.encoder == "none" else Encoder(run.config.encoder)
     network = Exported(deepcopy(run.network).cpu().float(), encoder).eval()
     source = data.train if data.test is None else data.test
     images = source.pictures(fixed_sample(source, CHECKED))
@@ -68,11 +64,11 @@ def export_onnx(run: TrainedRun, out: Path) -> float:
         module = TableNetwork(network, encoding)
         samples, preprocessing = module.decode(images), {"columns": module.describe(), "rule": COLUMNS}
     # The tracer would take a batch of one for a constant.
-    model = _traced(module, {name: values[[0, 0]] for name, values in samples.items()}, network.outputs)
+    two = tuple(torch.from_numpy(values[[0, 0]]) for values in samples.values())
+    model = traced(module, two, [*samples], network.outputs, starred=isinstance(module, TableNetwork))
     _describe(model, task, network, preprocessing)
     content = model.SerializeToString()
-    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    difference = _difference(module, session, samples)
+    difference = _difference(module, session(content), samples)
     tolerance = TOLERANCE if encoder is None else TOLERANCE_WITH_ENCODER
     if not difference <= tolerance:
         raise UserError(
@@ -96,7 +92,7 @@ class Exported(nn.Module):
     support: Tensor
     votes: Tensor
 
-    def __init__(self, network: Network, encoder: EfficientNetLite0 | None = None) -> None:
+    def __init__(self, network: Network, encoder: Encoder | None = None) -> None:
         super().__init__()
         self.network, self.encoder = network, encoder
         head = network.head
@@ -115,7 +111,7 @@ class Exported(nn.Module):
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         if self.encoder is not None:
-            images = self.encoder((images.float() - OFFSET) / SCALE)
+            images = self.encoder(images)
         features, head = self.network.features(images), self.network.head
         if isinstance(head, BayesianHead):
             mean, spread = head.moments(features)
@@ -130,21 +126,6 @@ class Exported(nn.Module):
                 equations.soft_nearest_neighbours(head(features)[:, -1], self.support, self.votes, head.temperature),
             )
         return (head(features).softmax(dim=-1),)
-
-
-def _traced(module: nn.Module, samples: Samples, outputs: list[str]) -> Any:
-    """The ONNX model of a module, for any batch size."""
-    given = tuple(map(torch.from_numpy, samples.values()))
-    axes: Any = tuple({0: torch.export.Dim("batch")} for _ in given)
-    if isinstance(module, TableNetwork):
-        axes = (axes,)  # its forward has one parameter, *inputs
-    with _quiet(), torch.no_grad():
-        program = torch.onnx.export(
-            module, given, dynamo=True, dynamic_shapes=axes, input_names=[*samples], output_names=outputs,
-            verbose=False,
-        )  # fmt: skip
-    assert program is not None  # with dynamo there always is one
-    return program.model_proto
 
 
 def _preprocessing(task: Task, module: Exported) -> dict[str, Any]:
@@ -179,26 +160,12 @@ def _describe(model: Any, task: Task, module: Exported, preprocessing: dict[str,
 
 
 @torch.no_grad()
-def _difference(module: nn.Module, session: Any, samples: Samples) -> float:
+def _difference(module: nn.Module, runtime: Any, samples: Samples) -> float:
     """The largest difference between torch and ONNX, with batches of one sample and of all."""
     largest = 0.0
     for count in (1, CHECKED):
         batch = {name: values[:count] for name, values in samples.items()}
-        given = session.run(None, batch)
+        given = runtime.run(None, batch)
         for ours, theirs in zip(module(*map(torch.from_numpy, batch.values())), given, strict=True):
             largest = float(np.maximum(largest, np.abs(ours.numpy() - theirs).max()))  # keeps a NaN, unlike max()
     return largest
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence the progress, warnings and logs of torch's exporter."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-        warnings.simplefilter("ignore")
-        logger.setLevel(logging.CRITICAL)
-        try:
-            yield
-        finally:
-            logger.setLevel(level)

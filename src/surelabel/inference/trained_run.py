@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from rich.console import Console
 
+from surelabel.config.encoders import CROP
 from surelabel.config.run import RunConfig
 from surelabel.data.batch import Task
 from surelabel.data.open import NAMED
@@ -204,7 +205,8 @@ class TrainedRun:
             shape = image_shape(self.task.shape)
         path = None if config.data in NAMED else Path(config.data_dir or ".", config.data)
         encoding = self.data.train.encoding if "data" in vars(self) else self._stored.table_encoding()
-        return Form(self.name, self.task.classes, shape, encoding, config.label_column, path)
+        crop = CROP if config.encoder != "none" else 1.0
+        return Form(self.name, self.task.classes, shape, crop, encoding, config.label_column, path)
 
     def open(self, data: str | Path, data_dir: str | None = None) -> Source:
         """New samples in the form that the network takes."""
@@ -212,7 +214,7 @@ class TrainedRun:
 
     def as_trained_on(self, source: Source) -> Source:
         """The samples or, if the run has a frozen encoder, their features."""
-        return source if self.config.encoder == "none" else encoded(source)
+        return source if self.config.encoder == "none" else encoded(source, self.config.encoder)
 
     def check_form(self, source: Source, name: str) -> None:
         """Raise unless the samples have the shape and dtype that the network takes."""

@@ -11,14 +11,14 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import nn
 
+from surelabel.config.encoders import ENCODERS
 from surelabel.config.methods import find
-from surelabel.config.recipes import PHOTOGRAPH
 from surelabel.config.run import CUSTOM, RunConfig, steps_of
 from surelabel.data.batch import Task
 from surelabel.data.open import NAMED
 from surelabel.data.source import DataSet
 from surelabel.methods.base import Method, StepLoader
-from surelabel.models.backbones import backbone, pretrained
+from surelabel.models.backbones import backbone
 from surelabel.models.heads import BayesianHead
 from surelabel.models.network import Network
 from surelabel.training.average import EMA, SWA, CosineEMA, Rule, WarmupEMA, averaged
@@ -44,7 +44,7 @@ def resolve(config: RunConfig) -> RunConfig:
         # Pays off on a GPU in long runs; on a CPU, compiling takes longer than a short run.
         compile=device == "cuda" if config.compile is None else config.compile,
         image_size=config.image_size
-        or (PHOTOGRAPH if pretrained.NAME in (config.encoder, config.network.name) else None),
+        or ENCODERS.get(config.encoder if config.encoder != "none" else config.network.name),
         # Operations on a table are too small to share: a second thread would only wait.
         threads=config.threads or (1 if config.small else cores.cores_per_process(config.devices)),
         out=str(config.folder),

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from surelabel.config.encoders import CROP, ENCODERS
 from surelabel.config.run import CUSTOM, RunConfig
 from surelabel.data.batch import Task
 from surelabel.data.holdout import choose_held_out, parse_holdout, without
@@ -31,16 +32,17 @@ def load_data(
     else:
         files = config.label_files
         data = open_data(
-            config.data, config.data_dir, config.label_column, config.table, files, progress, config.image_size
-        )
+            config.data, config.data_dir, config.label_column, config.table, files, progress, config.image_size,
+            crop=CROP if config.encoder != "none" else 1.0,
+        )  # fmt: skip
     if len(data.classes) < 2:
         named = f"one class only, {data.classes[0]!r}" if data.classes else "no class at all"
         raise UserError(
             f"{', '.join(config.label_files) or config.data} names {named}: a classifier needs labels of two or more"
         )
     if config.encoder != "none":
-        data = with_features(at_size(data, config.image_size), progress)
-    elif config.network.name == pretrained.NAME and data.train.samples(np.arange(1)).dtype == np.uint8:
+        data = with_features(at_size(data, config.image_size), config.encoder, progress)
+    elif config.network.name in ENCODERS and data.train.samples(np.arange(1)).dtype == np.uint8:
         channels = data.train.shape[0]
         data = replace(data, normalisation=((pretrained.OFFSET,) * channels, (pretrained.SCALE,) * channels))
     labelled = build_split(config, data)

@@ -32,20 +32,25 @@ class Pictures:
 
 
 def decoded(
-    folder: Path, files: Sequence[str], form: Header | int | None = None, progress: Progress | None = None
+    folder: Path,
+    files: Sequence[str],
+    form: Header | int | None = None,
+    progress: Progress | None = None,
+    crop: float = 1.0,
 ) -> Pictures:
     """Decode these files of a folder, or map them if they were decoded before.
 
-    All images get the same height, width and channels: `form`, or `common_form` for this size.
+    All images get the same height, width and channels: `form`, or `common_form` for this size. `crop` is that of
+    `decode`.
     """
     root = cache.writable_cache()
     if root is None:
-        return _decode_all(folder, files, form, progress)
-    path = root / f"pictures-{cache.content_key((str(folder.resolve()), str(form)))}.pixels"
+        return _decode_all(folder, files, form, progress, crop)
+    path = root / f"pictures-{cache.content_key((str(folder.resolve()), str(form), str(crop)))}.pixels"
     state = cache.content_key(part for file in files for part in (file, _stamp(folder / file)))
     if (found := _stored(path, state)) is None:
         with cache.locked(path):
-            found = _stored(path, state) or _decode_all(folder, files, form, progress, path, state)
+            found = _stored(path, state) or _decode_all(folder, files, form, progress, crop, path, state)
     return found
 
 
@@ -69,6 +74,7 @@ def _decode_all(
     files: Sequence[str],
     form: Header | int | None,
     progress: Progress | None,
+    crop: float,
     path: Path | None = None,
     state: str = "",
 ) -> Pictures:
@@ -85,7 +91,7 @@ def _decode_all(
 
     def fill(images: NDArray[np.uint8]) -> Pictures:
         def fill_row(file: str, path: Path) -> int:
-            images[rows[file]] = decode(path, height, width, grey)
+            images[rows[file]] = decode(path, height, width, grey, crop)
             return rows[file]
 
         found, failed = map_files(fill_row, folder, files, progress, retryable)

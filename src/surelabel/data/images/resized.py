@@ -1,5 +1,7 @@
 """Pictures in memory at another size, as files are scaled when they are read."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
@@ -17,6 +19,9 @@ class Resized(Derived):
 
     def samples(self, index: NDArray[np.int64]) -> Images:
         return np.stack([self._scaled(picture) for picture in self.whole.samples(index)])
+
+    def content(self) -> Iterator[bytes]:
+        return self.whole.content()
 
     def _scaled(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
         image = Image.fromarray(picture[0] if self.channels == 1 else picture.transpose(1, 2, 0))

