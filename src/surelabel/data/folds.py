@@ -1,6 +1,7 @@
 """Folds of the labels for cross-fitting: each label is predicted by models that have not seen it."""
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
@@ -8,6 +9,7 @@ from surelabel.utils.rng import generator
 
 ALWAYS_SEEN = -1
 MANY = 64
+BLOCK = 1024  # rows that are compared at a time, so that memory is linear in their number
 ALIKE = 0.99  # cosine of near-duplicates, as those of a picture and its copy at another quality
 
 
@@ -45,5 +47,7 @@ def near_duplicates(rows: NDArray[np.float32]) -> NDArray[np.int64]:
     centred = rows.astype(np.float64)
     centred = (centred - centred.mean(0)) / np.maximum(centred.std(0), 1e-12)
     unit = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-12)
-    groups: NDArray[np.int64] = connected_components(unit @ unit.T > ALIKE)[1].astype(np.int64)
+    blocks = (unit[start : start + BLOCK] @ unit.T > ALIKE for start in range(0, len(unit), BLOCK))
+    alike = scipy.sparse.vstack([scipy.sparse.csr_array(block) for block in blocks])
+    groups: NDArray[np.int64] = connected_components(alike)[1].astype(np.int64)
     return groups

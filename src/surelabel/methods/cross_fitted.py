@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from surelabel.data.folds import ALWAYS_SEEN
-from surelabel.methods.joining import fit_powers, join
+from surelabel.methods.joining import equal, fit_powers, join
 from surelabel.methods.propagation import as_probs, neighbour_graph, smoothed_shares, spread
 from surelabel.models.members_head import LEAST
 
@@ -41,21 +41,22 @@ def cross_fitted_teachers(
     """Teachers for the pool `rows` [N, d], whose samples at `index` [n] have these labels and folds.
 
     Each is label propagation joined with logistic regression. The powers of v are fitted to predictions for the labels
-    of each other fold u, by learners that have seen neither u nor v. Where labels were drawn `per_class`, the shares of
+    of each other fold u, by learners that have seen neither u nor v, as far as these have seen the label's class. Where labels were drawn `per_class`, the shares of
     the pool are estimated from what the teacher says of it.
     """
     block = np.where(fold == ALWAYS_SEEN, folds, fold)
     # What propagation gives without some folds is a sum over the others, so it runs once.
     mass = spread(neighbour_graph(rows), index, block * classes + labels, (folds + 1) * classes)
     mass = mass.reshape(len(rows), folds + 1, classes)
+    totals = mass.sum(0, dtype=np.float64)  # [V + 1, K]
 
     def seen(out: frozenset[int]) -> NDArray[np.bool_]:
         return ~np.isin(fold, list(out))
 
     def by_propagation(out: frozenset[int], at: Labels | slice) -> NDArray[np.float64]:
+        kept = [part for part in range(folds + 1) if part not in out]
         shares = smoothed_shares(labels[seen(out)], classes)
-        kept = mass[:, [part for part in range(folds + 1) if part not in out]].sum(1)
-        return as_probs(kept, shares)[at]
+        return as_probs(mass[at][:, kept].sum(1), totals[kept].sum(0), shares)
 
     @cache
     def linear(out: frozenset[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -71,10 +72,13 @@ def cross_fitted_teachers(
     probs = np.empty((folds, len(rows), classes), np.float32)
     powers = np.empty((folds, 2))
     for v in range(folds):
-        others = [u for u in range(folds) if u != v and (fold == u).any()]
-        parts = [(both(frozenset((u, v)), index[fold == u]), labels[fold == u]) for u in others]
-        left_out = np.concatenate([np.empty((2, 0, classes)), *(part for part, _ in parts)], axis=1)
-        powers[v] = fit_powers(left_out, np.concatenate([np.empty(0, np.int64), *(known for _, known in parts)]))
+        parts, known = [np.empty((2, 0, classes))], [np.empty(0, np.int64)]
+        for u in set(fold.tolist()) - {v, ALWAYS_SEEN}:
+            out = frozenset((u, v))
+            here = (fold == u) & np.isin(labels, labels[seen(out)])
+            parts.append(both(out, index[here]))
+            known.append(labels[here])
+        powers[v] = fit_powers(np.concatenate(parts, axis=1), np.concatenate(known), equal(2))
         probs[v] = np.exp(join(both(frozenset((v,)), slice(None)), powers[v]))
     shares = np.stack([smoothed_shares(labels[fold != v], classes) for v in range(folds)])
     over = np.ones_like(shares)

@@ -36,7 +36,8 @@ def propagate(
     graph: scipy.sparse.csr_array, index: NDArray[np.int64], labels: NDArray[np.int64], classes: int
 ) -> NDArray[np.float64]:
     """The probabilities [N, K] of all samples when those at `index` have these labels."""
-    return as_probs(spread(graph, index, labels, classes), smoothed_shares(labels, classes))
+    mass = spread(graph, index, labels, classes)
+    return as_probs(mass, mass.sum(0, dtype=np.float64), smoothed_shares(labels, classes))
 
 
 def spread(
@@ -54,13 +55,15 @@ def spread(
     return found
 
 
-def as_probs(mass: NDArray[np.float32], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Probabilities [N, K] from the mass of each class.
+def as_probs(
+    mass: NDArray[np.float32], total: NDArray[np.float64], shares: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Probabilities [N, K] from the mass of each class, whose `total` [K] is over all samples of the pool.
 
-    Each class's mass over the samples is first brought to its share [K]: otherwise a class whose labels lie in a dense
+    Each class's mass is first brought to its share [K]: otherwise a class whose labels lie in a dense
     region takes over.
     """
-    probs = mass.astype(np.float64) * (shares / np.maximum(mass.sum(0), 1e-12))
+    probs = mass.astype(np.float64) * (shares / np.maximum(total, 1e-12))
     probs /= np.maximum(probs.sum(1, keepdims=True), 1e-300)
     probs += LEAST
     return np.asarray(probs / probs.sum(1, keepdims=True))

@@ -12,7 +12,6 @@ from typing import ClassVar, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import softmax
 from torch import Tensor, nn
 
 from surelabel.config.run import RunConfig
@@ -24,7 +23,7 @@ from surelabel.data.source import DataSet, Source, in_batches
 from surelabel.data.views import Chain, Corrupt, Identity, InComponents, Noise, View
 from surelabel.methods.base import Losses, State
 from surelabel.methods.cross_fitted import cross_fitted_teachers
-from surelabel.methods.joining import Prior, fit_powers, join
+from surelabel.methods.joining import Prior, fit_powers
 from surelabel.models.backbones.members import Members, check_shape, principal_components
 from surelabel.models.members_head import MembersHead
 from surelabel.models.network import Network
@@ -34,9 +33,8 @@ from surelabel.utils.distributed import World
 from surelabel.utils.errors import UserError
 
 MOMENTUM = 0.9  # of the mean prediction that a member's own pseudo-labels are aligned by
-# Of the members and the linear models: chosen on six tables and on training pictures, none of which is in a study.
-PRIOR = Prior((0.7, 0.1), (0.5, 1.5))
-MOST_MATCHED = 1000  # samples that the confidence of few and of all members is compared on
+# Of the members and the linear models: chosen on eight tables and on training pictures, none of which is in a study.
+PRIOR = Prior(0.6, 0.2, (0.87, 0.13))
 MOST_PROJECTED = 20_000  # samples that the principal components are taken of
 
 
@@ -183,14 +181,11 @@ class Sure:
         fold = self.draw_folds(source, labelled)
         counted = fold != ALWAYS_SEEN
         some_labels, some_folds = labels[counted], fold[counted]
-        some = np.unique(np.linspace(0, len(source) - 1, MOST_MATCHED).astype(np.int64))
         known = by_fold(network, source, labelled[counted], self.folds, batch)
         assert isinstance(network.head, MembersHead)
         weights = network.head.class_weight.cpu().double().numpy()[some_folds, some_labels]
         left_out = np.log(known[:, np.arange(len(some_labels)), some_folds])
-        powers = fit_powers(left_out, some_labels, PRIOR, weights)
-        pool = by_fold(network, source, some, self.folds, batch)
-        network.head.powers.copy_(torch.from_numpy(matched_powers(pool, powers)))
+        network.head.powers.copy_(torch.from_numpy(fit_powers(left_out, some_labels, PRIOR, weights)))
 
     def init(self) -> State:
         return {}
@@ -254,21 +249,6 @@ def by_fold(network: Network, source: Source, index: NDArray[np.int64], folds: i
         found[1, here] = linear.cpu()
     network.train(training)
     return np.maximum(found, 1e-30)
-
-
-def matched_powers(pool: NDArray[np.float64], powers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The powers, scaled so that all members together are as confident as those of one fold are at these powers.
-
-    A mean of few is more confident than a mean of many. `pool` [2, N, V, K] are predictions for samples of the pool.
-    """
-    few = join(np.log(pool), powers)
-    together = join(np.log(pool.mean(2)), powers)
-    confidence = np.exp(few).max(-1).mean()
-    low, high = 0.5, 4.0
-    for _ in range(30):
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if softmax(middle * together, -1).max(-1).mean() < confidence else (low, middle)
-    return np.asarray(powers * (low * high) ** 0.5)
 
 
 sure = Sure()

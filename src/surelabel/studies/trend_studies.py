@@ -35,8 +35,7 @@ def _features(scale: str) -> list[Cell]:
 def _on_features(method: str, labels: int, settings: Mapping[str, Any], scale: str) -> RunConfig:
     """The recipe for a user's images, with ten times the steps."""
     longer = {"steps": 3000, "evaluation.every": 0.025, "threads": 1 if scale == "laptop" else None}
-    made = changed(pictures(method, "cifar10", labels), {**longer, **settings})
-    return made
+    return changed(pictures(method, "cifar10", labels, "efficientnet-lite0"), {**longer, **settings})
 
 
 def _paws_curves(scale: str) -> list[Cell]:

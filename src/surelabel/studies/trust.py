@@ -25,7 +25,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 from threadpoolctl import threadpool_limits
 
-from surelabel.config.recipes import PHOTOGRAPH, pictures, table
+from surelabel.config.encoders import DEFAULT, ENCODERS
+from surelabel.config.recipes import pictures, table
 from surelabel.config.run import CUSTOM
 from surelabel.config.settings import with_settings
 from surelabel.data.arrays.source import SampleSource
@@ -90,7 +91,7 @@ def samples(data: str, data_dir: str | None) -> tuple[Rows, Labels]:
     if data in PICTURES:
         test = open_data(data, data_dir if data.startswith("cifar") else None).test
         assert test is not None
-        return encoded(Resized(test, PHOTOGRAPH)).features, test.labels
+        return encoded(Resized(test, ENCODERS[DEFAULT]), DEFAULT).features, test.labels
     if data in OF_SKLEARN:
         from sklearn import datasets
 
@@ -159,7 +160,7 @@ def of_surelabel(method: str, **settings: Any) -> Callable[..., Any]:
         spread = rows.std(0)
         normal = tuple(rows.mean(0).tolist()), tuple(np.where(spread > 0, spread, 1).tolist())
         config = (pictures if cell.is_pictures else table)(method, CUSTOM, "all")
-        config = replace(config, encoder="none", image_size=None, seed=number, device="cpu", threads=2)
+        config = replace(config, encoder="none", image_size=None, seed=number, device="cpu", threads=1)
         config = replace(config, evaluation=replace(config.evaluation, every=config.steps))
         if method == "sure":
             config = replace(config, sure=replace(config.sure, drawn=cell.drawn))
