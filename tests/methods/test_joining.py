@@ -33,7 +33,9 @@ def test_fit_powers_finds_the_minimum_of_the_definition():
     best = minimize(
         lambda found: objective(found, log_probs, labels, prior)[0], np.zeros(3), method="Nelder-Mead", options=search
     )
-    assert fit_powers(log_probs, labels, prior) == pytest.approx(objective(best.x, log_probs, labels, prior)[1], rel=1e-3)
+    assert fit_powers(log_probs, labels, prior) == pytest.approx(
+        objective(best.x, log_probs, labels, prior)[1], rel=1e-3
+    )
 
 
 def test_fit_powers_of_weighted_labels_is_that_of_repeated_ones():

@@ -71,8 +71,8 @@ def test_encoded_waits_for_a_concurrent_computation(few, cache, monkeypatch):
         time.sleep(0.5)
         return np.ones((len(source), features.FEATURES), np.float32)
 
-    monkeypatch.setattr(features, "_compute", slow)
-    monkeypatch.setattr(features, "_session", lambda *given: None)
+    monkeypatch.setattr(features, "compute", slow)
+    monkeypatch.setattr(features, "encoder_session", lambda *given: None)
     first = threading.Thread(target=encoded, args=(few, LITE))
     first.start()
     assert inside.wait(PATIENCE)
@@ -89,8 +89,8 @@ def test_encoded_caches_and_repairs(few, cache, monkeypatch):
     assert len([*cache.glob(f"{LITE}-*.onnx")]) == 1
     (stored,) = cache.glob("features-*.rows")
     computed = []
-    original = features._compute
-    monkeypatch.setattr(features, "_compute", lambda *given: computed.append(1) or original(*given))
+    original = features.compute
+    monkeypatch.setattr(features, "compute", lambda *given: computed.append(1) or original(*given))
     np.testing.assert_array_equal(encoded(few, LITE).features, first.features)
     assert not computed
     stored.write_bytes(stored.read_bytes()[:-7])

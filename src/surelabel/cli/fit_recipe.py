@@ -34,7 +34,9 @@ def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str
         return recipe(**choice, size=extra.get("size", SIZES[0]))
     if "size" in extra:
         raise UserError("--size chooses the size of a network, and encoder is one: leave --size out")
-    return pictures(**({"method": RunConfig.method, "data": data, "labels": RunConfig.labels} | choice), encoder=encoder)
+    return pictures(
+        **({"method": RunConfig.method, "data": data, "labels": RunConfig.labels} | choice), encoder=encoder
+    )
 
 
 def check_together(given: dict[str, Any], extra: dict[str, str]) -> None:

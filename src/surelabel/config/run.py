@@ -61,7 +61,8 @@ class Network:
 
     Args:
         name: wrn-DEPTH-WIDTH (depth 10, 16, 22, 28, ...), resnet-18 or resnet-50; efficientnet-lite0 or -lite2,
-            pretrained on ImageNet; for tables, and on an encoder's features, mlp-DEPTH-WIDTH, for sure members-NUMBER-WIDTH
+            pretrained on ImageNet; for tables, and on an encoder's features, mlp-DEPTH-WIDTH, for sure
+            members-NUMBER-WIDTH
         padding: zeros, or circular for periodic images such as crystals
         stem_stride: 2 halves the image at the first layer: a quarter of the work
         norm: BatchNorm, or GroupNorm (in an mlp: LayerNorm), which does not depend on the other samples of the batch

@@ -66,7 +66,9 @@ def open_data(
     if label_files and (data in NAMED or not path.is_dir()):
         raise UserError(f"{label_files[0]} names the classes of files in a folder, but {data} is not a folder")
     if data in NAMED:
-        return _imagenet(Path(data_dir or "."), image_size, shape, crop) if data == "imagenet" else NAMED[data](data_dir)
+        return (
+            _imagenet(Path(data_dir or "."), image_size, shape, crop) if data == "imagenet" else NAMED[data](data_dir)
+        )
     if path.is_dir():
         if shards.are_in(path):
             return shards.load(path, image_size, shape, crop)

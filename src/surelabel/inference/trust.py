@@ -31,8 +31,8 @@ from surelabel.utils.words import some
 
 PRECISION = 0.95  # of the samples to accept, if the user names none
 RISK = 0.05  # of a lower bound
-# Labels that judge have also taught those that judge the others: the variance of a mean over them is about so many times
-# that over independent ones (the standard error of the accuracy was 1.2 times the binomial one in trials).
+# Labels that judge have also taught those that judge the others: the variance of a mean over them is about so many
+# times that over independent ones (the standard error of the accuracy was 1.2 times the binomial one in trials).
 SHARED = 1.5
 MARGIN, Z90 = 0.03, 1.28  # how much less may be right than was asked for, in nine of ten cases
 # A threshold is chosen by looking at the whole curve: the bounds hold for all of it together, as if of ten (a test).

@@ -41,8 +41,8 @@ def cross_fitted_teachers(
     """Teachers for the pool `rows` [N, d], whose samples at `index` [n] have these labels and folds.
 
     Each is label propagation joined with logistic regression. The powers of v are fitted to predictions for the labels
-    of each other fold u, by learners that have seen neither u nor v, as far as these have seen the label's class. Where labels were drawn `per_class`, the shares of
-    the pool are estimated from what the teacher says of it.
+    of each other fold u, by learners that have seen neither u nor v, as far as these have seen the label's class. Where
+    labels were drawn `per_class`, the shares of the pool are estimated from what the teacher says of it.
     """
     block = np.where(fold == ALWAYS_SEEN, folds, fold)
     # What propagation gives without some folds is a sum over the others, so it runs once.

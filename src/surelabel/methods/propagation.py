@@ -55,9 +55,7 @@ def spread(
     return found
 
 
-def as_probs(
-    mass: NDArray[np.float32], total: NDArray[np.float64], shares: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def as_probs(mass: NDArray[np.float32], total: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """Probabilities [N, K] from the mass of each class, whose `total` [K] is over all samples of the pool.
 
     Each class's mass is first brought to its share [K]: otherwise a class whose labels lie in a dense

@@ -42,13 +42,13 @@ def encoded(source: Source, name: str, progress: Progress | None = None) -> Feat
         raise UserError(f"{name} needs uint8 images, with values from 0 to 255: convert these, or use no encoder")
     place = writable_cache()
     if place is None:
-        return FeatureSource(source, _compute(source, _session(name, shape), progress))
+        return FeatureSource(source, compute(source, encoder_session(name, shape), progress))
     path = place / f"features-{name}-{content_key((str(shape), *source.content()))}.rows"
     with locked(path):  # other workers with the same pictures wait for the first
         stored = fetch(path, np.float32, version=VERSION)
         if stored is not None:
             return FeatureSource(source, stored.array)
-        features = _compute(source, _session(name, shape, place), progress)
+        features = compute(source, encoder_session(name, shape, place), progress)
         with suppress(UserError):  # if the disk is full, they are computed again next time
             store(path, features, version=VERSION)
         return FeatureSource(source, features)
@@ -61,7 +61,7 @@ def with_features(data: DataSet, name: str, progress: Progress | None = None) ->
     return replace(data, train=train, test=test, normalisation=channel_statistics(train, len(train)))
 
 
-def _session(name: str, shape: tuple[int, int, int], place: Path | None = None) -> Any:
+def encoder_session(name: str, shape: tuple[int, int, int], place: Path | None = None) -> Any:
     """The encoder for pictures of this shape, in onnxruntime: several times as fast as torch (bench/encode.py).
 
     Tracing it takes seconds, so the model is kept in the folder `place`.
@@ -84,7 +84,7 @@ def _model(name: str, shape: tuple[int, int, int]) -> bytes:
     return content
 
 
-def _compute(source: Source, encoder: Any, progress: Progress | None) -> NDArray[np.float32]:
+def compute(source: Source, encoder: Any, progress: Progress | None = None) -> NDArray[np.float32]:
     found = np.empty((len(source), FEATURES), np.float32)
     done = 0
     for batch in in_batches(source, np.arange(len(source)), BATCH):

@@ -2,13 +2,13 @@
 
 Every method sees the same features and the same labels, drawn at random from a pool such that each class has one at
 least; it is evaluated on the rest of the pool. The pictures are those of the test sets, on which nothing was chosen;
-docs/results.md says what a first draw of the tables led to.
+docs/results.md says what a first draw of the tables led to. A pool of 50,000 is of training pictures.
 """
 
 import json
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,7 +43,8 @@ from surelabel.utils.rng import generator
 
 RECORDS = "trust.jsonl"
 DRAWS = 10
-POOL = 5000
+MANY = 200  # draws of the cells that are cheap enough to count how often a claim is wrong
+POOL, LARGE = 5000, 50_000
 PICTURES = ("cifar10", "fashion-mnist")
 OF_SKLEARN = ("digits", "breast_cancer", "wine")
 OF_KEEL = ("segment", "magic", "texture", "ionosphere", "banana", "letter")
@@ -56,19 +57,23 @@ Scores = dict[str, float | None]
 class Cell:
     """A data set and a number of labels, drawn at random from the pool or equally many of each class.
 
-    With a `tail`, the largest class of the pool is so many times the smallest.
+    With a `tail`, the largest class of the pool is so many times the smallest. Samples are of the test set where there
+    is one that is large enough for the `pool`. In a `cheap` cell, `sure` alone has many more draws.
     """
 
     data: str
     labels: int
     drawn: Literal["random", "per-class"] = "random"
     tail: int = 1
+    pool: int = POOL
+    cheap: bool = False
 
     @property
     def name(self) -> str:
         tail = "" if self.tail == 1 else f", long tail {self.tail}"
         drawn = "" if self.drawn == "random" else ", as many of each class"
-        return f"{self.data}{tail}, {self.labels} labels{drawn}"
+        pool = "" if self.pool == POOL else f", pool of {self.pool:,}"
+        return f"{self.data}{tail}, {self.labels} labels{drawn}{pool}"
 
     @property
     def is_pictures(self) -> bool:
@@ -83,15 +88,17 @@ CELLS = (
     *(Cell(data, labels) for labels in (100, 50, 20) for data in (*OF_SKLEARN, *OF_KEEL) if data != "letter"),
     Cell("letter", 100),
     Cell("letter", 250),
+    Cell("cifar10", 100, pool=LARGE),
 )
+CHEAP = (Cell("breast_cancer", 50, cheap=True), Cell("banana", 100, cheap=True))
+IN_LARGE = ("sure", "logistic regression", "calibrated logistic regression", "self-training", "supervised")
 
 
-def samples(data: str, data_dir: str | None) -> tuple[Rows, Labels]:
-    """All rows of a data set, features of pictures, and their classes."""
+def samples(data: str, data_dir: str | None, part: str = "test") -> tuple[Rows, Labels]:
+    """All rows of a data set, features of a part of its pictures, and their classes."""
     if data in PICTURES:
-        test = open_data(data, data_dir if data.startswith("cifar") else None).test
-        assert test is not None
-        return encoded(Resized(test, ENCODERS[DEFAULT]), DEFAULT).features, test.labels
+        source = getattr(open_data(data, data_dir if data.startswith("cifar") else None), part)
+        return encoded(Resized(source, ENCODERS[DEFAULT]), DEFAULT).features, source.labels
     if data in OF_SKLEARN:
         from sklearn import datasets
 
@@ -122,7 +129,7 @@ def draw(cell: Cell, rows: Rows, classes: Labels, number: int) -> tuple[Rows, La
         for k in range(count):
             place[chosen[classes[chosen] == k]] = np.arange((classes == k).sum())
         chosen = chosen[place[chosen] < sizes[classes[chosen]]]
-    chosen = chosen[:POOL]
+    chosen = chosen[: cell.pool]
     truth = classes[chosen]
     if cell.drawn == "per-class":
         each = [random.permutation(np.flatnonzero(truth == k))[: cell.labels // count] for k in range(count)]
@@ -224,21 +231,27 @@ METHODS: dict[str, Callable[..., Any]] = {
 def run(results: Path, data_dir: str | None, draws: int, log: Callable[[str], None]) -> None:
     """Make the missing records, one line each; the same command again goes on."""
     done = {(row["cell"], row["draw"], row["method"]) for row in read(results)}
-    loaded: dict[str, tuple[Rows, Labels]] = {}
-    for number in range(draws):
-        for cell in CELLS:
-            missing = [name for name in METHODS if (cell.name, number, name) not in done]
+    loaded: dict[tuple[str, str], tuple[Rows, Labels]] = {}
+    for number in range(max(draws, MANY)):
+        for cell in CELLS if number < draws else CHEAP:
+            missing = [name for name in methods_in(cell) if (cell.name, number, name) not in done]
             if not missing:
                 continue
-            if cell.data not in loaded:
-                loaded[cell.data] = samples(cell.data, data_dir)
-            rows, truth, labelled = draw(cell, *loaded[cell.data], number)
+            where = cell.data, "test" if cell.pool == POOL else "train"
+            if where not in loaded:
+                loaded[where] = samples(cell.data, data_dir, where[1])
+            rows, truth, labelled = draw(cell, *loaded[where], number)
             for name in missing:
                 row = {"cell": cell.name, "draw": number, "method": name}
                 row |= measured(name, rows, truth, labelled, number, cell)
                 with (results / RECORDS).open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")
             log(f"draw {number}: {cell.name}")
+
+
+def methods_in(cell: Cell) -> Iterable[str]:
+    """The methods that a cell compares; in a large pool, those that take minutes."""
+    return ("sure",) if cell.cheap else METHODS if cell.pool == POOL else IN_LARGE
 
 
 def measured(name: str, rows: Rows, truth: Labels, labelled: Labels, number: int, cell: Cell) -> Scores:

@@ -12,6 +12,8 @@ from surelabel.studies.statistics import interval
 from surelabel.utils.files import atomic_write
 
 TABLE = "trust.md"
+Row = dict[str, Any]
+Found = dict[str, dict[int, Row]]  # by method and draw
 
 
 def write_table(results: Path) -> str:
@@ -23,24 +25,29 @@ def write_table(results: Path) -> str:
 
 
 def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
-    by_cell: dict[str, dict[str, dict[int, Any]]] = defaultdict(lambda: defaultdict(dict))
+    by_cell: dict[str, Found] = defaultdict(lambda: defaultdict(dict))
+    many: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        if row["accuracy"] is not None:
+        if row["accuracy"] is None:
+            continue
+        if row["draw"] < trust.DRAWS:
             by_cell[row["cell"]][row["method"]][row["draw"]] = row
+        if row["method"] == "sure":
+            many[row["cell"]].append(row)
     yield "# Trust: accuracy and calibration of the default, beside what one would use instead\n"
     yield "Made by `surelabel study trust`; [docs/trust.md](../docs/trust.md) explains it.\n"
-    cells = [cell.name for cell in trust.CELLS if cell.name in by_cell]
-    yield from _overview({cell: by_cell[cell] for cell in cells})
+    cells = [cell for cell in trust.CELLS if cell.name in by_cell]
+    yield from _verdicts(cells, by_cell, many)
+    yield from _overview({cell.name: by_cell[cell.name] for cell in cells})
     yield "Below, means over draws of labels on the unlabelled samples; in brackets the 95 % interval of the paired"
     yield "difference in accuracy, sure minus the method, in points.\n"
     for cell in cells:
-        found = by_cell[cell]
-        yield f"## {cell}\n"
+        found = by_cell[cell.name]
+        yield f"## {cell.name}\n"
         yield "| method | accuracy | sure minus it | ECE | NLL | seconds | draws |\n|---|---|---|---|---|---|---|"
-        own = found["sure"]
         for name in (name for name in trust.METHODS if name in found):
             of = list(found[name].values())
-            pairs = [100 * (own[k]["accuracy"] - row["accuracy"]) for k, row in found[name].items() if k in own]
+            pairs = [100 * pair for pair in _differences(found, name, "accuracy")]
             beside = "" if name == "sure" or len(pairs) < 2 else "[{:+.1f}, {:+.1f}]".format(*interval(pairs))
             means = {key: np.mean([row[key] for row in of]) for key in ("accuracy", "ece", "nll", "seconds")}
             yield (
@@ -48,10 +55,42 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
                 f"{means['seconds']:.0f} | {len(of)} |"
             )
         yield ""
-        yield from _claims(list(own.values()))
+        yield from _claims(many[cell.name])
 
 
-def _overview(by_cell: dict[str, dict[str, dict[int, Any]]]) -> Iterator[str]:
+def _differences(found: Found, name: str, metric: str) -> list[float]:
+    """Sure minus a method, for each draw that both have."""
+    own = found.get("sure", {})
+    return [own[draw][metric] - row[metric] for draw, row in found.get(name, {}).items() if draw in own]
+
+
+def _verdicts(cells: list[trust.Cell], by_cell: dict[str, Found], many: dict[str, list[Row]]) -> Iterator[str]:
+    """Where sure is certainly worse than another method, and how often it was wrong about itself."""
+    yield "Certainly (the 95 % interval of the paired difference leaves out 0), in so many cells of those compared:\n"
+    yield "| | sure is more accurate | less accurate | has the lower NLL | the higher NLL |\n|---|---|---|---|---|"
+    for name in trust.METHODS:
+        counts = np.zeros(5, dtype=int)
+        for cell in cells:
+            for place, metric in ((0, "accuracy"), (2, "nll")):
+                pairs = _differences(by_cell[cell.name], name, metric)
+                if name == "sure" or len(pairs) < 3:
+                    continue
+                low, high = interval(pairs)
+                better, worse = (low > 0, high < 0) if metric == "accuracy" else (high < 0, low > 0)
+                counts[[place, place + 1]] += [better, worse]
+                counts[4] += metric == "nll"
+        if counts[4]:
+            yield f"| {name} | " + " | ".join(f"{count} of {counts[4]}" for count in counts[:4]) + " |"
+    yield ""
+    for least, most in ((0, 99), (100, 10**9)):
+        of = [row for cell in cells if least <= cell.labels <= most for row in many[cell.name]]
+        if of:
+            labels = f"{least} labels or more" if least else f"fewer than {most + 1} labels"
+            yield f"With {labels}, in all {len(of)} draws:\n"
+            yield from _claims(of)
+
+
+def _overview(by_cell: dict[str, Found]) -> Iterator[str]:
     """Accuracy and ECE of all methods in all cells, and their means over the cells where each was measured."""
     yield "Accuracy in per cent / ECE, means over draws:\n"
     yield "| | " + " | ".join(trust.METHODS) + " |\n" + "|---" * (len(trust.METHODS) + 1) + "|"
@@ -72,7 +111,7 @@ def _overview(by_cell: dict[str, dict[str, dict[int, Any]]]) -> Iterator[str]:
     yield "| **mean** (of so many cells, if not all) | " + " | ".join(shown) + " |\n"
 
 
-def _claims(own: list[dict[str, Any]]) -> Iterator[str]:
+def _claims(own: list[Row]) -> Iterator[str]:
     """What sure said of itself, and how often that was true."""
     if not own:
         return

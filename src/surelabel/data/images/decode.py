@@ -39,9 +39,9 @@ def read_header(file: Path | IO[bytes]) -> Header:
 def decode(file: Path | IO[bytes], height: int, width: int, grey: bool, crop: float = 1.0) -> NDArray[np.uint8]:
     """The pixels [C, H, W], upright, without transparency; C = 1 if `grey`, else 3.
 
-    An image of another size is scaled to cover height × width and centre-cropped. Of one that is at least as large, only
-    the share `crop` of each side is seen, as networks were trained on photographs, whose thing has some room around it;
-    a smaller image was cut out by somebody already.
+    An image of another size is scaled to cover height × width and centre-cropped. Of one that is at least as large,
+    only the share `crop` of each side is seen, as networks were trained on photographs, whose thing has some room
+    around it; a smaller image was cut out by somebody already.
     """
     mode = "L" if grey else "RGB"
     with _opened(file) as image:
