@@ -264,3 +264,15 @@ def test_suggested_labels_are_learnt_but_judge_nothing(digits):
     assert (fold[1::3] != ALWAYS_SEEN).all()
     source._images[1] = X[0]  # a copy of a suggested one
     assert sure.draw_folds(source, np.arange(60))[1] == ALWAYS_SEEN
+
+
+def test_suggested_labels_do_not_count_for_class_shares(digits):
+    X, y = digits
+    index, labels = np.arange(60), y[:60]
+    suggested = labels == 3
+    found = cross_fitted_teachers(
+        X.astype(np.float32), index, labels, draw_folds(labels, FOLDS), FOLDS, 10, suggested=suggested
+    )
+    plain = cross_fitted_teachers(X.astype(np.float32), index, labels, draw_folds(labels, FOLDS), FOLDS, 10)
+    assert (found.shares[:, 3] < plain.shares[:, 3] / 3).all()
+    assert found.probs[0][:, 3].mean() < plain.probs[0][:, 3].mean()

@@ -13,19 +13,22 @@ def test_study_measures_all_methods_and_goes_on_where_it_stopped(tmp_path, monke
     methods = {name: trust.METHODS[name] for name in ("logistic regression", "label spreading", "supervised")}
     monkeypatch.setattr(trust, "METHODS", {"sure": of_surelabel("sure", **SMALL)} | methods)
     monkeypatch.setattr(trust, "CELLS", (Cell("wine", 30), Cell("wine", 30, "per-class", 3)))
+    monkeypatch.setattr(trust, "CHEAP", (Cell("wine", 30),))
+    monkeypatch.setattr(trust, "MANY", 3)
     command = ["study", "trust", "--seeds", "2", "--out", str(tmp_path)]
     assert main(command) == 0
     rows = trust.read(tmp_path / "results")
-    assert len(rows) == 2 * 2 * 4
+    assert len(rows) == 2 * 2 * 4 + 1
     assert all(row["accuracy"] > 0.5 for row in rows)
     page = (tmp_path / "results" / "trust.md").read_text()
     assert "## wine, long tail 3, 30 labels, as many of each class" in page
     assert "Its interval of the accuracy held the truth in" in page
+    assert "of 3 draws" in page
     written = (tmp_path / "results" / "trust.jsonl").read_bytes()
     assert main(command) == 0
     assert (tmp_path / "results" / "trust.jsonl").read_bytes() == written
     assert main([*command, "--list"]) == 0
-    assert "16 of 16 records" in capsys.readouterr().out
+    assert "17 of 17 records" in capsys.readouterr().out
 
 
 def test_draws_have_every_class_and_the_tail_that_is_asked_for():

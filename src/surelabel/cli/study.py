@@ -81,7 +81,8 @@ def _trust(options: argparse.Namespace) -> int:
     results.mkdir(parents=True, exist_ok=True)
     draws = options.seeds or trust.DRAWS
     if options.list:
-        print(f"trust: {len(trust.read(results))} of {draws * len(trust.CELLS) * len(trust.METHODS)} records are there")
+        wanted = sum(len(methods) for _, _, methods in trust.jobs(draws))
+        print(f"trust: {len(trust.read(results))} of {wanted} records are there")
         return 0
     if not options.tables:
         trust.run(results, options.data_dir, draws, log)

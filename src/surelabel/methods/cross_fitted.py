@@ -36,14 +36,23 @@ class Teachers:
 
 
 def cross_fitted_teachers(
-    rows: Rows, index: Labels, labels: Labels, fold: Labels, folds: int, classes: int, per_class: bool = False
+    rows: Rows,
+    index: Labels,
+    labels: Labels,
+    fold: Labels,
+    folds: int,
+    classes: int,
+    per_class: bool = False,
+    suggested: NDArray[np.bool_] | None = None,
 ) -> Teachers:
     """Teachers for the pool `rows` [N, d], whose samples at `index` [n] have these labels and folds.
 
     Each is label propagation joined with logistic regression. The powers of v are fitted to predictions for the labels
     of each other fold u, by learners that have seen neither u nor v, as far as these have seen the label's class. Where
-    labels were drawn `per_class`, the shares of the pool are estimated from what the teacher says of it.
+    labels were drawn `per_class`, the shares of the pool are estimated from what the teacher says of it. `suggested`
+    labels [n], which are of hard samples, do not count for the shares of the classes.
     """
+    tells = np.ones(len(labels), dtype=np.bool_) if suggested is None or suggested.all() else ~suggested
     block = np.where(fold == ALWAYS_SEEN, folds, fold)
     # What propagation gives without some folds is a sum over the others, so it runs once.
     mass = spread(neighbour_graph(rows), index, block * classes + labels, (folds + 1) * classes)
@@ -53,10 +62,12 @@ def cross_fitted_teachers(
     def seen(out: frozenset[int]) -> NDArray[np.bool_]:
         return ~np.isin(fold, list(out))
 
+    def shares_without(out: frozenset[int]) -> NDArray[np.float64]:
+        return smoothed_shares(labels[seen(out) & tells], classes)
+
     def by_propagation(out: frozenset[int], at: Labels | slice) -> NDArray[np.float64]:
         kept = [part for part in range(folds + 1) if part not in out]
-        shares = smoothed_shares(labels[seen(out)], classes)
-        return as_probs(mass[at][:, kept].sum(1), totals[kept].sum(0), shares)
+        return as_probs(mass[at][:, kept].sum(1), totals[kept].sum(0), shares_without(out))
 
     @cache
     def linear(out: frozenset[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -80,7 +91,7 @@ def cross_fitted_teachers(
             known.append(labels[here])
         powers[v] = fit_powers(np.concatenate(parts, axis=1), np.concatenate(known), equal(2))
         probs[v] = np.exp(join(both(frozenset((v,)), slice(None)), powers[v]))
-    shares = np.stack([smoothed_shares(labels[fold != v], classes) for v in range(folds)])
+    shares = np.stack([shares_without(frozenset((v,))) for v in range(folds)])
     over = np.ones_like(shares)
     if per_class:
         over = np.stack([pool_shares(one, before) for one, before in zip(probs, shares, strict=True)]) / shares

@@ -138,8 +138,10 @@ class Sure:
         rows = rows @ projection
         labels = source.labels[labelled]
         fold = self.draw_folds(source, labelled)
+        suggested = None if source.suggested is None else source.suggested[labelled]
+        drawn = labels if suggested is None or suggested.all() else labels[~suggested]
         made = cross_fitted_teachers(
-            rows.numpy(), labelled, labels, fold, self.folds, len(data.classes), self.per_class(labels)
+            rows.numpy(), labelled, labels, fold, self.folds, len(data.classes), self.per_class(drawn), suggested
         )
         of_all = torch.full((len(source),), ALWAYS_SEEN)
         of_all[torch.from_numpy(labelled)] = torch.from_numpy(fold)

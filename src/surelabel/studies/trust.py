@@ -8,7 +8,7 @@ docs/results.md says what a first draw of the tables led to. A pool of 50,000 is
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,7 +58,7 @@ class Cell:
     """A data set and a number of labels, drawn at random from the pool or equally many of each class.
 
     With a `tail`, the largest class of the pool is so many times the smallest. Samples are of the test set where there
-    is one that is large enough for the `pool`. In a `cheap` cell, `sure` alone has many more draws.
+    is one that is large enough for the `pool`.
     """
 
     data: str
@@ -66,7 +66,6 @@ class Cell:
     drawn: Literal["random", "per-class"] = "random"
     tail: int = 1
     pool: int = POOL
-    cheap: bool = False
 
     @property
     def name(self) -> str:
@@ -90,7 +89,7 @@ CELLS = (
     Cell("letter", 250),
     Cell("cifar10", 100, pool=LARGE),
 )
-CHEAP = (Cell("breast_cancer", 50, cheap=True), Cell("banana", 100, cheap=True))
+CHEAP = (Cell("breast_cancer", 50), Cell("banana", 100))
 IN_LARGE = ("sure", "logistic regression", "calibrated logistic regression", "self-training", "supervised")
 
 
@@ -232,26 +231,28 @@ def run(results: Path, data_dir: str | None, draws: int, log: Callable[[str], No
     """Make the missing records, one line each; the same command again goes on."""
     done = {(row["cell"], row["draw"], row["method"]) for row in read(results)}
     loaded: dict[tuple[str, str], tuple[Rows, Labels]] = {}
-    for number in range(max(draws, MANY)):
-        for cell in CELLS if number < draws else CHEAP:
-            missing = [name for name in methods_in(cell) if (cell.name, number, name) not in done]
-            if not missing:
-                continue
-            where = cell.data, "test" if cell.pool == POOL else "train"
-            if where not in loaded:
-                loaded[where] = samples(cell.data, data_dir, where[1])
-            rows, truth, labelled = draw(cell, *loaded[where], number)
-            for name in missing:
-                row = {"cell": cell.name, "draw": number, "method": name}
-                row |= measured(name, rows, truth, labelled, number, cell)
-                with (results / RECORDS).open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(row) + "\n")
-            log(f"draw {number}: {cell.name}")
+    for number, cell, methods in jobs(draws):
+        missing = [name for name in methods if (cell.name, number, name) not in done]
+        if not missing:
+            continue
+        where = cell.data, "test" if cell.pool == POOL else "train"
+        if where not in loaded:
+            loaded[where] = samples(cell.data, data_dir, where[1])
+        rows, truth, labelled = draw(cell, *loaded[where], number)
+        for name in missing:
+            row = {"cell": cell.name, "draw": number, "method": name}
+            row |= measured(name, rows, truth, labelled, number, cell)
+            with (results / RECORDS).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+        log(f"draw {number}: {cell.name}")
 
 
-def methods_in(cell: Cell) -> Iterable[str]:
-    """The methods that a cell compares; in a large pool, those that take minutes."""
-    return ("sure",) if cell.cheap else METHODS if cell.pool == POOL else IN_LARGE
+def jobs(draws: int) -> Iterator[tuple[int, Cell, Sequence[str]]]:
+    """Draws, cells and methods; in a large pool those that take minutes, and where it is cheap many draws of sure."""
+    for number in range(draws):
+        yield from ((number, cell, [*METHODS] if cell.pool == POOL else IN_LARGE) for cell in CELLS)
+    for number in range(draws, MANY):
+        yield from ((number, cell, ("sure",)) for cell in CHEAP)
 
 
 def measured(name: str, rows: Rows, truth: Labels, labelled: Labels, number: int, cell: Cell) -> Scores:
