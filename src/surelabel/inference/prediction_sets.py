@@ -82,6 +82,7 @@ def promise(scores: LabelScores, coverage: float, sets: NDArray[np.bool_]) -> st
     else:
         certain = f"; CV+ guarantees {guarantee:.0%}, for labels drawn at random from the pool"
     return (
-        f"Sets of classes (the column set): about {coverage:.0%} of them should hold the right one (by {len(scores.scores)} left-out "
-        f"labels{certain}); {sizes.mean():.2f} classes on average, {(sizes == 1).sum():,} of {len(sets):,} have one"
+        f"Sets of classes (the column set): about {coverage:.0%} of them should hold the right one (by "
+        f"{len(scores.scores)} left-out labels{certain}); {sizes.mean():.2f} classes on average, "
+        f"{(sizes == 1).sum():,} of {len(sets):,} have one"
     )
