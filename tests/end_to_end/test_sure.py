@@ -126,6 +126,16 @@ def test_page_leads_with_the_answer(folder):
     assert "CV+ guarantees 72%" in page
 
 
+def test_page_where_all_can_be_accepted(folder, tmp_path):
+    pytest.importorskip("jinja2")
+    again = shutil.copytree(folder, tmp_path / "again")
+    assert main(["fit", "--resume", str(again), "--accept", "0.5"]) == 0
+    assert rows(again / "to_label.csv") == []
+    page = (again / "report.html").read_text()
+    assert "accept the 620 from" in page
+    assert "What to label next" not in page
+
+
 def test_page_of_two_runs_has_unique_ids(folder, tmp_path):
     pytest.importorskip("jinja2")
     shutil.copytree(folder, tmp_path / "again")

@@ -99,12 +99,14 @@ def doubtful(run: TrainedRun) -> Section | None:
 
 
 def to_label(run: TrainedRun, number: int = 20) -> Section | None:
-    """What to label next; None if the data have a class for every sample."""
+    """What to label next; None if every sample has a class, or can be accepted."""
     source = run.data.train
     if not (source.labels == UNLABELLED).any():
         return None
     accept = stored_estimate(run).get("accept")
     index, best = _suggested(run, number) if accept is None else _not_accepted(run, accept, number)
+    if not len(index):
+        return None
     shown = gallery(source, index, best, -np.arange(len(index), dtype=np.float64))  # in order of rank
     values = {"shown": shown, "classes": source.classes, "run": str(run.path), "accept": accept}
     return Section("What to label next", _template("to_label.html"), values, run.path)
