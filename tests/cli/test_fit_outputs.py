@@ -110,6 +110,11 @@ def test_fit_from_a_run_adds_labels(run, place, capsys):
         (["--minutes", "soon"], "--minutes soon: give a number"),
         (["--cv", "1"], "--cv 1: give a whole number from 2"),
         (["--cv", "5", "--holdout", "20%"], "do not go together"),
+        (["--sets", "0.9", "--method", "uda"], "--sets is for method sure"),
+        (
+            ["cifar10", "--method", "sure", "--encoder", "efficientnet-lite0", "--sets", "0.9"],
+            "is for data of your own",
+        ),
         (["phc", "--labels", "some.csv"], "is not a folder"),
     ],
 )

@@ -1,3 +1,4 @@
+import csv
 from dataclasses import replace
 
 import numpy as np
@@ -5,7 +6,10 @@ import pytest
 import torch
 from PIL import Image
 
+from surelabel.cli.main import main
+from surelabel.inference.predictions import Predictions
 from surelabel.inference.trained_run import load
+from surelabel.models.prediction import Prediction
 from surelabel.utils.errors import UserError
 from surelabel.utils.rng import generator
 from tests.helpers.runs import fit_folder
@@ -79,3 +83,27 @@ def test_predict_ignores_the_labels_of_a_table(column, tmp_path):
     assert run.predict(str(tmp_path / "train.csv")).notes == ()
     (note,) = run.predict(str(tmp_path / "new.csv")).notes
     assert note.partition(": ")[2] == "not used, as the network was trained without: 'note'"
+
+
+def test_names_in_a_set_can_be_told_apart(tmp_path):
+    """A separator in a name is escaped, and the most likely class comes first."""
+    probs = torch.tensor([[0.2, 0.5, 0.3], [0.1, 0.1, 0.8]])
+    sets = np.array([[True, True, False], [False, False, True]])
+    found = Predictions(["x", "y"], ("a|b", "a", "b\\"), Prediction(probs), sets=sets)
+    found.save(tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [line["set"] for line in lines] == [r"a|a\|b", "b\\\\"]
+    assert [line["set_size"] for line in lines] == ["2", "1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--sets", "0.9", "--calibrate", "test:200"], "both make sets of classes: leave one out"),
+        (["--sets", "1"], "--sets 1: give a number from 0.5, below 1"),
+    ],
+)
+def test_predict_checks_sets_before_it_reads_the_run(words, message, capsys):
+    assert main(["predict", "nowhere", "nothing", "-o", "out.csv", *words]) == 2
+    assert message in capsys.readouterr().err

@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import binomtest
 
+from surelabel.equations import ece, ece_of_bins
+from surelabel.inference.learners import Joined
 from surelabel.inference.trained_run import load
 from surelabel.inference.trust import LeftOut, Trust, describe, lower_bound, more_labels
 from surelabel.utils.errors import UserError
@@ -93,6 +96,39 @@ def test_describe_says_what_can_be_accepted_and_which_labels_to_check():
     assert more_labels(many, replace(many.accept(0.9), least=0.89)) == 0
     none = describe(Trust(trust.known, np.full(9, 0.5)), 0.9, [""] * 80, ["cat", "dog"])
     assert "No unlabelled sample can be accepted if 90% are to be right" in none[2]
+
+
+def test_describe_says_how_many_labels_a_bound_takes_where_there_is_none():
+    known = replace(left_out(40, np.random.default_rng(0)), rank=np.linspace(0.5, 1, 40))
+    found = Trust(known, np.linspace(1, 0.5, 1000))
+    wanted = found.accept(0.95)
+    assert wanted.labels == 0
+    words = describe(found, 0.95, [""] * 40, ["cat", "dog"])[2]
+    assert "no share is certain" in words
+    assert f"some {more_labels(found, wanted):,} more labels" in words
+    # As many as are needed among the accepted, whose share of the pool is known.
+    among = (40 + more_labels(found, wanted)) * wanted.count / 1000
+    assert lower_bound(round(0.95 * among), among) == pytest.approx(0.9, abs=0.02)
+
+
+def test_calibration_error_needs_many_labels():
+    many, few = (left_out(count, np.random.default_rng(0)) for count in (500, 499))
+    assert few.bins is None
+    found = ece_of_bins(many.bins)
+    assert found == pytest.approx(float(ece(torch.from_numpy(many.probs), torch.from_numpy(many.labels))))
+    pool = np.linspace(0.5, 1, 100)
+    assert f"(ECE) of these labels {found:.3f}" in " ".join(describe(Trust(many, pool), 0.9, [""] * 500, "ab"))
+    assert "ECE" not in " ".join(describe(Trust(few, pool), 0.9, [""] * 499, "ab"))
+    twice = replace(many, weights=np.where(np.arange(500) < 250, 2.0, 0.0))
+    assert twice.bins is None  # 250 labels of equal weight
+
+
+def test_describe_compares_and_says_how_learners_were_joined():
+    trust = Trust(left_out(80, np.random.default_rng(0)), np.linspace(0.5, 1, 100), Joined((0.6, 0.2), 0.71, 2.3))
+    words = " ".join(describe(trust, 0.9, [""] * 80, ["cat", "dog"]))
+    assert f"Log loss of these labels {trust.known.nll:.2f}; 0.71 by logistic regression" in words
+    assert "2.30 by the class shares alone" in words
+    assert "75% what the pool has taught, 25% the labels alone; temperature 1.25" in words
 
 
 def test_describe_a_pool_where_every_sample_has_a_label():

@@ -3,7 +3,8 @@ import pytest
 import torch
 
 from surelabel.equations import equal_width_bins
-from surelabel.report.charts import Line, compact, curves, reliability
+from surelabel.inference.trust import Accepted
+from surelabel.report.charts import Line, compact, curves, reliability, trust_curve
 
 
 @pytest.fixture
@@ -28,6 +29,16 @@ def test_reliability_draws_accuracy_gap_and_counts(predictions):
         assert gap.get_y() + gap.get_height() == pytest.approx(confidence[inside].mean().item())
         assert share.get_height() == pytest.approx(inside.sum().item() / 500)
         assert count == str(inside.sum().item())
+
+
+def test_trust_curve_marks_what_is_accepted():
+    curve = [Accepted(10 * part, 0.9, 1 - part / 100, 0.9 - part / 100, part) for part in range(1, 11)]
+    expected, mark, least, low = (axes := trust_curve(curve, 100, curve[4]).axes[0]).lines
+    assert expected.get_ydata()[-1] == pytest.approx(0.9)
+    assert least.get_ydata()[-1] == pytest.approx(0.8)
+    assert [mark.get_xydata().tolist(), low.get_xydata().tolist()] == [[[50, 0.95]], [[50, 0.85]]]
+    assert axes.get_ylim()[0] < 0.8
+    assert len(trust_curve(curve, 100, Accepted(0, 1.0, 1.0, 0.0, 0)).axes[0].lines) == 2
 
 
 def test_curves_leave_gaps_for_missing_values():

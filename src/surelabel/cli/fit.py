@@ -36,6 +36,8 @@ EXTRA = {
     "from": "a run folder: its settings and labels, and those that --labels adds",
     "accept": "with sure: write the samples of which this share should be right, such as 0.95, to accepted.csv, and "
     "the others, the most useful first, to to_label.csv",
+    "sets": "with sure: add to each prediction a set of classes that holds the right one with this probability, such "
+    "as 0.9",
     "cv": "after training, cross-validate with this many folds: train again without each, and test on it",
     "print_config": "print the complete config and stop",
 }
@@ -58,6 +60,7 @@ class Options:
     minutes: float | None = None
     folds: int | None = None
     accept: float | None = None
+    sets: float | None = None
     print_config: bool = False
 
 
@@ -95,7 +98,7 @@ def train(options: Options, labels_of: str | None = None) -> int:
         if first and (options.config.data not in NAMED_DATA or options.folds):
             from surelabel.cli.fit_outputs import write_fit_outputs
 
-            write_fit_outputs(trained, options.folds, options.accept)
+            write_fit_outputs(trained, options.folds, options.accept, options.sets)
     except Stopped as stopped:
         if is_rank_zero():
             again = f" --cv {options.folds}" if options.folds else ""
@@ -122,6 +125,7 @@ def read_options(options: argparse.Namespace) -> Options:
         minutes=number_of(extra, "minutes", 0.01),
         folds=number_of(extra, "cv", 2),
         accept=number_of(extra, "accept", 0.5, 1.0),
+        sets=number_of(extra, "sets", 0.5, 1.0),
         print_config=options.print_config,
     )
 
@@ -179,7 +183,7 @@ def _resumed(given: dict[str, Any], extra: dict[str, str]) -> Options:
     folder = Path(extra["resume"])
     if "steps" in given:
         raise UserError(f"--resume {folder} cannot change --steps: {MORE_STEPS}")
-    if set(given) - MACHINE or set(extra) - {"resume", "cv", "accept"}:
+    if set(given) - MACHINE or set(extra) - {"resume", "cv", "accept", "sets"}:
         raise UserError("--resume RUN continues with that run's own settings: leave the other options out")
     return Options(with_settings(replace(read_folder(folder, "--resume"), out=str(folder)), given), resume=True)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,10 @@ from surelabel.inference import cross_validation as estimate
 from surelabel.inference import trust
 from surelabel.inference.cross_validation import Estimate
 from surelabel.inference.near_duplicates import near_duplicates
+from surelabel.inference.prediction_sets import promise
+from surelabel.inference.predictions import Predictions
 from surelabel.inference.trained_run import TrainedRun, fit
-from surelabel.report.sections import ESTIMATE
+from surelabel.report.sections import ESTIMATE, stored_estimate
 from surelabel.training.display import PLAIN
 from surelabel.utils.errors import UserError
 from surelabel.utils.files import atomic_write
@@ -29,30 +32,50 @@ MOST_COMPARED = 20_000  # test pictures and labelled ones
 
 
 def write_fit_outputs(
-    run: TrainedRun, folds: int | None = None, accept: float | None = None, console: Console | None = None
+    run: TrainedRun,
+    folds: int | None = None,
+    accept: float | None = None,
+    sets: float | None = None,
+    console: Console | None = None,
 ) -> None:
     """Predict every unlabelled sample, estimate the accuracy, warn of what to doubt, and write the page."""
-    console = console or Console()
+    console, promised = console or Console(), None
     if (run.data.train.labels == UNLABELLED).any():
-        predictions = run.predict_pool()
+        predictions, promised = _with_sets(run, sets)
         predictions.save(run.path / PREDICTIONS)
         console.print(f"{len(predictions):,} predictions in {run.path / PREDICTIONS}", **PLAIN)
+        if promised is not None:
+            console.print(promised, **PLAIN)
     else:
         console.print("No predictions: every sample has a label. surelabel predict takes new ones", **PLAIN)
     for note in data_warnings(run):
         console.print(note, **PLAIN)
-    for words in _estimated(run, folds, accept, console):
+    for words in _estimated(run, folds, accept, promised, console):
         console.print(words, **PLAIN)
     _write_page(run, console)
 
 
-def _estimated(run: TrainedRun, folds: int | None, accept: float | None, console: Console) -> list[str]:
+def _with_sets(run: TrainedRun, coverage: float | None) -> tuple[Predictions, str | None]:
+    """The predictions for the pool, with sets of classes if they are asked for, and what these promise."""
+    if coverage is None:
+        return run.predict_pool(), None
+    try:
+        made = run.predict_pool(coverage)
+    except UserError as error:  # too few labels, which is known only when the folds are: nothing else need be lost
+        return run.predict_pool(), f"No sets of classes: {error}"
+    assert made.sets is not None
+    return made, promise(run.learners.scores, coverage, made.sets)
+
+
+def _estimated(
+    run: TrainedRun, folds: int | None, accept: float | None, promised: str | None, console: Console
+) -> list[str]:
     """How accurate it is, as far as that can be told, in words; they are kept for the page."""
     data = run.data
     if folds is not None:
         found, of = estimate.retrain(run, folds, partial(_fold, console=console)), "the run itself"
     elif run.config.method == "sure":
-        return _trusted(run, accept)
+        return _trusted(run, accept, promised)
     elif data.test is None and data.train.features is not None:
         found = estimate.linear_probe(data.train, run.labelled, run.config.seed)
         of = "a linear classifier on the same features"
@@ -61,18 +84,25 @@ def _estimated(run: TrainedRun, folds: int | None, accept: float | None, console
     else:
         return [f"Metrics on the {len(data.test)} test samples are in {run.path / 'result.json'}"]
     words = format_estimate(found, of)
-    with atomic_write(run.path / ESTIMATE) as file:
-        json.dump(asdict(found) | {"words": words}, file, indent=1)
+    _store(run, asdict(found) | {"words": words})
     return [words]
 
 
-def _trusted(run: TrainedRun, accept: float | None) -> list[str]:
+def _store(run: TrainedRun, estimate: dict[str, Any]) -> None:
+    with atomic_write(run.path / ESTIMATE) as file:
+        json.dump(estimate, file, indent=1)
+
+
+def _trusted(run: TrainedRun, accept: float | None, promised: str | None) -> list[str]:
     """How far the confidence can be trusted; the samples to accept and the others go to their files."""
     try:
         found = run.trust
     except UserError as error:  # no label could be left out
         return [str(error)]
-    words = trust.describe(found, accept or trust.PRECISION, run.data.train.names(found.known.index), run.task.classes)
+    earlier = stored_estimate(run).get("accept")
+    _store(run, {"accept": accept or earlier, "sets": promised})
+    precision = accept or earlier or trust.PRECISION
+    words = trust.describe(found, precision, run.data.train.names(found.known.index), run.task.classes)
     if accept is not None and len(found.confidence):
         accepted, rest = run.path / ACCEPTED, run.path / TO_LABEL
         chosen = trust.write_accepted(run, found, accept, accepted, rest)

@@ -63,7 +63,7 @@ def check_beside(config: RunConfig, extra: dict[str, str]) -> None:
                 f"--{key} is for one process, and this run has {config.processes}: add --devices 1 --nodes 1, or leave "
                 "it out"
             )
-    for key, needed in (("cv", False), ("accept", True)):
+    for key, needed in (("cv", False), ("accept", True), ("sets", True)):
         if key in extra and (config.method == "sure") != needed:
             why = (
                 "is for method sure, whose labels are left out in turn"
@@ -71,6 +71,9 @@ def check_beside(config: RunConfig, extra: dict[str, str]) -> None:
                 else ("trains again to test, and sure has left each label out already")
             )
             raise UserError(f"--{key} {why}: leave it out")
+    for key in ("accept", "sets"):
+        if key in extra and config.data in NAMED_DATA:
+            raise UserError(f"--{key} is for data of your own: every sample of {config.data} has a label. Leave it out")
     if "cv" in extra and config.holdout is not None:
         raise UserError("--cv and --holdout do not go together: leave one out")
 

@@ -27,20 +27,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "sample a set of classes that holds the right one with the probability --coverage",
     )  # fmt: skip
     parser.add_argument("--coverage", type=float, metavar="SHARE", help="of the sets of classes (default: 0.9)")
+    parser.add_argument(
+        "--sets", type=float, metavar="SHARE",
+        help="of a run of sure: add to each sample a set of classes that holds the right one with this probability, by "
+        "the labels that were left out in turn",
+    )  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:
     coverage = coverage_asked(options)
+    check_sets(options)
+    from surelabel.inference.prediction_sets import promise
     from surelabel.inference.trained_run import load
     from surelabel.training.display import describe_skipped
 
     trained = load(options.folder)
     calibration = None if options.calibrate is None else _calibrated(trained, options, coverage)
-    predictions = trained.predict(options.data, options.data_dir)
+    predictions = trained.predict(options.data, options.data_dir, options.sets)
     for note in predictions.notes:
         print(note)
     predictions.save(options.out, calibration)
     print(f"{len(predictions)} predictions in {options.out}")
+    if predictions.sets is not None:
+        print(promise(trained.learners.scores, options.sets, predictions.sets))
     if predictions.skipped:
         print(describe_skipped(predictions.skipped))
     return 0
@@ -50,6 +59,15 @@ def coverage_asked(options: argparse.Namespace) -> float:
     if options.coverage is not None and options.calibrate is None:
         raise UserError("--coverage needs --calibrate HELD_OUT: sets of classes are made by held-out labels")
     return 0.9 if options.coverage is None else float(options.coverage)
+
+
+def check_sets(options: argparse.Namespace) -> None:
+    if options.sets is None:
+        return
+    if options.calibrate is not None:
+        raise UserError("--sets and --calibrate both make sets of classes: leave one out")
+    if not 0.5 <= options.sets < 1:
+        raise UserError(f"--sets {options.sets:g}: give a number from 0.5, below 1")
 
 
 def _calibrated(trained: "TrainedRun", options: argparse.Namespace, coverage: float) -> "Calibration":

@@ -27,6 +27,7 @@ class Predictions:
     prediction: Prediction
     notes: tuple[str, ...] = ()  # remarks about the data, such as columns that are not used
     skipped: FilesSkipped = ()  # files that could not be read
+    sets: NDArray[np.bool_] | None = None  # [N, K], which classes are in each sample's set
 
     def __len__(self) -> int:
         return len(self.names)
@@ -56,8 +57,8 @@ class Predictions:
     def save(self, path: str | Path, calibration: "Calibration | None" = None) -> None:
         """Write one line per sample: its name, the most likely class, its probability, and the entropy.
 
-        A Bayesian head, or an ensemble, adds the std of that probability. `calibration` corrects probability and
-        entropy, and adds the prediction set, the most likely class first, and its size.
+        A Bayesian head, or an ensemble, adds the std of that probability. Sets are written with the most likely class
+        first, and their size. `calibration` corrects probability and entropy, and makes its own sets.
         """
         raw = self.prediction.probs
         number = raw.argmax(dim=-1, keepdim=True)
@@ -68,15 +69,19 @@ class Predictions:
         }
         if self.prediction.std is not None:
             columns["confidence_std"] = self.prediction.std.gather(-1, number)[:, 0].tolist()
-        if calibration is not None:
-            sets = calibration.sets(raw)
-            columns |= {"set": _format_sets(sets, raw, self.class_names), "set_size": sets.sum(dim=1).tolist()}
+        sets = self.sets if calibration is None else calibration.sets(raw).numpy()
+        if sets is not None:
+            columns |= {"set": _format_sets(sets, raw, self.class_names), "set_size": sets.sum(1).tolist()}
         rows = zip(self.names, self.classes.tolist(), *columns.values(), strict=True)
         write_csv(Path(path), ["sample", "class", *columns], rows)
 
 
-def _format_sets(sets: Tensor, probs: Tensor, classes: tuple[str, ...]) -> list[str]:
-    """Each set as text, such as "cat|dog", the most likely class first. sets [N, K], probs [N, K]."""
+def _format_sets(sets: NDArray[np.bool_], probs: Tensor, classes: tuple[str, ...]) -> list[str]:
+    """Each set as text, such as "cat|dog", the most likely class first. sets [N, K], probs [N, K].
+
+    In a name, | becomes \\| and \\ becomes \\\\.
+    """
+    names = [name.replace("\\", "\\\\").replace("|", "\\|") for name in classes]
     order = probs.argsort(dim=-1, descending=True, stable=True)
     rows = zip(order.tolist(), sets.tolist(), strict=True)
-    return ["|".join(classes[k] for k in ranked if members[k]) for ranked, members in rows]
+    return ["|".join(names[k] for k in ranked if members[k]) for ranked, members in rows]

@@ -31,6 +31,7 @@ from surelabel.utils.errors import UserError
 
 if TYPE_CHECKING:
     from surelabel.inference.calibration import Calibration, CalibrationReport
+    from surelabel.inference.learners import Learners
     from surelabel.inference.suggest import Suggestion
     from surelabel.inference.trust import Trust
 
@@ -182,17 +183,34 @@ class TrainedRun:
     def _predict(self, source: Source, index: NDArray[np.int64]) -> Prediction:
         return evaluate.predict(self.network, source, index, self.config.evaluation.batch)
 
-    def predict(self, X: Any, data_dir: str | None = None) -> Predictions:
-        """Predict new samples: a path or the name of a data set, a `Source`, an array, or a data frame."""
+    def predict(self, X: Any, data_dir: str | None = None, sets: float | None = None) -> Predictions:
+        """Predict new samples: a path or the name of a data set, a `Source`, an array, or a data frame.
+
+        A run of `sure` also makes `sets` of classes that hold the right one with this probability.
+        """
+        if sets is not None:
+            self.learners.scores.check_enough(sets)
         source = self.open(X, data_dir) if isinstance(X, str | Path) else source_like(X, self.form, self.task)
         self.check_form(source, str(X) if isinstance(X, str | Path) else "X")
         index = np.arange(len(source))
         prediction = self._predict(source, index)
-        return Predictions(source.names(index), self.task.classes, prediction, source.notes, source.skipped)
+        made = self._sets(source, index, prediction, sets)
+        return Predictions(source.names(index), self.task.classes, prediction, source.notes, source.skipped, made)
 
-    def predict_pool(self) -> Predictions:
-        """Predict the `unlabelled` samples of the pool."""
-        return Predictions(self.data.train.names(self.unlabelled), self.task.classes, self.pool_prediction)
+    def predict_pool(self, sets: float | None = None) -> Predictions:
+        """Predict the `unlabelled` samples of the pool; of `sure`, also `sets` of classes with this coverage."""
+        source, index, prediction = self.data.train, self.unlabelled, self.pool_prediction
+        made = self._sets(source, index, prediction, sets)
+        return Predictions(source.names(index), self.task.classes, prediction, sets=made)
+
+    def _sets(
+        self, source: Source, index: NDArray[np.int64], prediction: Prediction, coverage: float | None
+    ) -> NDArray[np.bool_] | None:
+        if coverage is None:
+            return None
+        from surelabel.inference.learners import prediction_sets
+
+        return prediction_sets(self, source, index, prediction.probs.argmax(-1).numpy(), coverage)
 
     @property
     def form(self) -> Form:
@@ -240,6 +258,13 @@ class TrainedRun:
         from surelabel.inference.held_out import calibrate
 
         return calibrate(self, held_out, coverage, data_dir, pictures)
+
+    @cached_property
+    def learners(self) -> "Learners":
+        """What the learners of a run of `sure` predict for labels unseen; raises a `UserError` for another method."""
+        from surelabel.inference.learners import learners
+
+        return learners(self)
 
     @cached_property
     def trust(self) -> "Trust":

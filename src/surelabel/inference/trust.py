@@ -11,21 +11,19 @@ from math import sqrt
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.stats import beta
 
-from surelabel.data.folds import ALWAYS_SEEN
-from surelabel.equations import entropy
+from surelabel.equations import Groups, bin_of, ece_of_bins, entropy
 from surelabel.inference.cross_validation import Z95, wilson
+from surelabel.inference.learners import Joined
 from surelabel.inference.suggest import LEAST as CANDIDATES
 from surelabel.inference.suggest import NothingUnlabelled, backbone_features, uncertain_and_diverse
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.methods.joining import fit_powers, join
-from surelabel.methods.sure import PRIOR, Sure, by_fold
-from surelabel.models.members_head import MembersHead
-from surelabel.training.build import build_method
+from surelabel.methods.sure import PRIOR, by_fold
 from surelabel.utils.csv import write_csv
-from surelabel.utils.errors import UserError
 from surelabel.utils.rng import generator
 from surelabel.utils.words import some
 
@@ -38,6 +36,8 @@ MARGIN, Z90 = 0.03, 1.28  # how much less may be right than was asked for, in ni
 # A threshold is chosen by looking at the whole curve: the bounds hold for all of it together, as if of ten (a test).
 LOOKS = 10
 DOUBTED = 0.05  # a label is doubted if its class has less than this probability
+BINS = 10  # of confidence
+ENOUGH = 500  # labels for an ECE: by 40, that of perfect confidences is 0.1
 DIVERSE = 100  # samples to label that are chosen to differ; the rest are in the order of their entropy
 
 
@@ -89,6 +89,15 @@ class LeftOut:
         """The probability [n] of the class that each label names."""
         return np.asarray(np.maximum(self.probs[np.arange(len(self.labels)), self.labels], 1e-30))
 
+    @property
+    def bins(self) -> Groups | None:
+        """Bins of confidence [M], for ECE and a reliability diagram; None if there are too few labels for these."""
+        if self.size < ENOUGH:
+            return None
+        sums = self.weights * [np.ones(len(self.labels)), self.confidence, self.right]
+        place = bin_of(torch.from_numpy(self.confidence), BINS)
+        return Groups(*torch.zeros(3, BINS, dtype=torch.float64).index_add_(1, place, torch.from_numpy(sums)))
+
     def recall(self, classes: int) -> list[tuple[int, int]]:
         """For each class, how many of its labels were predicted, and how many there are."""
         right = np.bincount(self.labels[self.right], minlength=classes)
@@ -102,29 +111,17 @@ class LeftOut:
 
 def left_out(run: TrainedRun) -> LeftOut:
     """The left-out predictions of a run."""
-    method = build_method(run.config)
-    if not isinstance(method, Sure):
-        raise UserError(f"{run.name} was trained by {run.config.method}, which leaves no labels out: use sure")
-    labels = run.data.train.labels[run.labelled]
-    fold = method.draw_folds(run.data.train, run.labelled)
-    counted = fold != ALWAYS_SEEN
-    index, labels, fold = run.labelled[counted], labels[counted], fold[counted]
-    if not len(index):
-        raise UserError(f"{run.name}: each class has one label only, so none could be left out. Label more")
-    batch = run.config.evaluation.batch
-    logs = np.log(by_fold(run.network, run.data.train, index, method.folds, batch)[:, np.arange(len(index)), fold])
-    probs, rank = np.empty(logs.shape[1:]), np.empty(len(index))
-    pool = np.log(by_fold(run.network, run.data.train, pool_of(run), method.folds, batch))
-    head = run.network.head
-    assert isinstance(head, MembersHead)
-    weights = head.class_weight.cpu().double().numpy()[fold, labels]
+    known = run.learners
+    labels, fold, logs, weights = known.labels, known.fold, known.logs, known.weights
+    probs, rank = np.empty(logs.shape[1:]), np.empty(len(labels))
+    pool = np.log(by_fold(run.network, run.data.train, pool_of(run), known.folds, run.config.evaluation.batch))
     for v in np.unique(fold):
         here = fold == v
         powers = fit_powers(logs[:, ~here], labels[~here], PRIOR, weights[~here])
         probs[here] = np.exp(join(logs[:, here], powers))
         others = np.sort(np.exp(join(pool[:, :, v], powers).max(1)))
         rank[here] = 1 - np.searchsorted(others, probs[here].max(1)) / max(len(others), 1)
-    return LeftOut(index, labels, probs, rank, weights / weights.mean())
+    return LeftOut(known.index, labels, probs, rank, weights / weights.mean())
 
 
 @dataclass(frozen=True)
@@ -144,6 +141,7 @@ class Trust:
 
     known: LeftOut
     confidence: NDArray[np.float64]  # [N], of the pool
+    joined: Joined | None = None  # of two learners
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
@@ -194,7 +192,7 @@ def more_labels(trust: Trust, wanted: Accepted, margin: float = 0.05) -> int:
     """About how many more labels it takes until the bound lies within this margin of the expected precision."""
     if wanted.least >= wanted.precision - margin:
         return 0
-    share = max(wanted.labels, 1) / len(trust.known.labels)
+    share = wanted.labels / len(trust.known.labels) or wanted.count / len(trust.order)
     for of in range(max(wanted.labels, 1), 20_000):
         if lower_bound(round(wanted.precision * of), of) >= wanted.precision - margin:
             return max(1, round(of / share) - len(trust.known.labels))
@@ -206,28 +204,18 @@ def describe(found: Trust, precision: float, names: Sequence[str | int], classes
     known, wanted = found.known, found.accept(precision)
     low, high = known.interval
     gap, half = known.gap
+    bound = f" ({at_least(found, wanted)})" if wanted.count else ""
     sentences = [
         f"Right for about {known.accuracy:.0%} of samples like the labelled ones (95% interval {low:.0%} to "
         f"{high:.0%}), by {len(known.labels)} labels, each predicted by networks that had not seen it",
         f"For these it says {known.accuracy + gap:.0%}: confidence minus accuracy is {100 * gap:+.0f} points (95% "
         f"interval {100 * (gap - half):+.0f} to {100 * (gap + half):+.0f})",
+        answer(found, precision) + bound,
     ]
-    if not len(found.confidence):
-        sentences.append("Every sample has a label, so there is none to accept")
-    elif not wanted.count:
-        sentences.append(f"No unlabelled sample can be accepted if {precision:.0%} are to be right: label more")
-    else:
-        accepted = (
-            f"Of {len(found.confidence):,} unlabelled samples, accept the {wanted.count:,} from {wanted.threshold:.2f} "
-            f"on: about {wanted.precision:.0%} of them should be right"
-        )
-        if wanted.labels:
-            accepted += f" (at least {wanted.least:.0%} with 95% certainty, by {wanted.labels} labels"
-            more = more_labels(found, wanted)
-            if more:
-                accepted += f"; some {more:,} more labels of samples drawn at random would bring that within 5 points"
-            accepted += ")"
-        sentences.append(accepted)
+    if known.bins is not None:
+        sentences.append(f"Calibration error (ECE) of these labels {ece_of_bins(known.bins):.3f}")
+    if found.joined is not None:
+        sentences += compared(known, found.joined)
     doubtful = known.doubtful()
     if len(doubtful):
         listed = [
@@ -238,11 +226,51 @@ def describe(found: Trust, precision: float, names: Sequence[str | int], classes
     return sentences
 
 
+def answer(found: Trust, precision: float) -> str:
+    """How many samples of the pool can be trusted, and at what error."""
+    wanted, pool = found.accept(precision), len(found.confidence)
+    if not pool:
+        return "Every sample has a label, so there is none to accept"
+    if not wanted.count:
+        return (
+            f"No unlabelled sample can be accepted if {precision:.0%} are to be right: label more (the most confident "
+            f"is right with probability {found.confidence.max():.2f})"
+        )
+    return (
+        f"Of {pool:,} unlabelled samples, accept the {wanted.count:,} from {wanted.threshold:.2f} on: about "
+        f"{wanted.precision:.0%} of them should be right"
+    )
+
+
+def at_least(found: Trust, wanted: Accepted) -> str:
+    """The lower bound of the accepted, and what it takes to come near what is expected."""
+    words = (
+        f"at least {wanted.least:.0%} with 95% certainty, by {wanted.labels} labels"
+        if wanted.labels
+        else "none of the labels is among samples as confident, so no share is certain"
+    )
+    more = more_labels(found, wanted)
+    if more:
+        words += f"; some {more:,} more labels of samples drawn at random would bring that within 5 points"
+    return words
+
+
+def compared(known: LeftOut, joined: Joined) -> list[str]:
+    """How likely the left-out labels are, beside simpler answers, and what the answer is made of."""
+    pool, labels = joined.powers
+    return [
+        f"Log loss of these labels {known.nll:.2f}; {joined.linear_nll:.2f} by logistic regression on the labels "
+        f"alone, {joined.shares_nll:.2f} by the class shares alone (lower is better)",
+        f"Joined: {pool / (pool + labels):.0%} what the pool has taught, {labels / (pool + labels):.0%} the labels "
+        f"alone; temperature {1 / (pool + labels):.2f} (above 1 it lowers the confidence)",
+    ]
+
+
 def trust(run: TrainedRun) -> Trust:
     """What is known about a run's confidence for its unlabelled samples."""
     known = left_out(run)
     confidence = run.pool_prediction.probs.double().max(1).values.numpy() if len(pool_of(run)) else np.empty(0)
-    return Trust(known, confidence)
+    return Trust(known, confidence, run.learners.joined)
 
 
 def pool_of(run: TrainedRun) -> NDArray[np.int64]:
@@ -257,13 +285,19 @@ def write_accepted(run: TrainedRun, found: Trust, precision: float, accepted: Pa
     """Write the samples to accept, the most confident first, and the others, the most useful to label first."""
     chosen = found.accept(precision)
     names, classes = run.data.train.names(run.unlabelled), run.predict_pool().classes
-    taken, left = found.order[: chosen.count], found.order[chosen.count :]
     columns = ["sample", "class", "confidence"]
-    write_csv(accepted, columns, ((names[i], classes[i], found.confidence[i]) for i in taken))
-    order = left[most_useful(run, left)]
-    rows = ((n, names[i], "", classes[i], found.confidence[i]) for n, i in enumerate(order, 1))
+    write_csv(accepted, columns, ((names[i], classes[i], found.confidence[i]) for i in found.order[: chosen.count]))
+    rows = (
+        (n, names[i], "", classes[i], found.confidence[i]) for n, i in enumerate(to_label(run, found, precision), 1)
+    )
     write_csv(rest, ["rank", "sample", "label", "predicted", "confidence"], rows)
     return chosen
+
+
+def to_label(run: TrainedRun, found: Trust, precision: float) -> NDArray[np.int64]:
+    """Which of `run.unlabelled` are not accepted, in the order in which to label them."""
+    left = found.order[found.accept(precision).count :]
+    return left[most_useful(run, left)]
 
 
 def most_useful(run: TrainedRun, index: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter, StrMethodFormatter
 
 from surelabel.equations import Groups
 from surelabel.inference.trust import Accepted
 from surelabel.report.palette import LIGHT, line_style
 from surelabel.report.svg import styled
+
+TRUST_LINES = {"expected": "precision", "at least, with 95 % certainty": "least"}  # name, and what of `Accepted`
 
 
 @dataclass(frozen=True)
@@ -54,22 +56,30 @@ def curves(lines: Sequence[Line], percent: bool) -> Figure:
 
 
 @styled
-def trust_curve(curve: Sequence[Accepted], pool: int) -> Figure:
-    """The share of right samples, expected and at least, against how many of the most confident are accepted."""
-    figure = Figure(figsize=(4.6, 2.8), layout="constrained")
+def trust_curve(curve: Sequence[Accepted], pool: int, wanted: Accepted) -> Figure:
+    """The share of right samples, expected and at least, against how many of the most confident are accepted.
+
+    The lines are `TRUST_LINES`; dots mark what is accepted at the precision that was asked for.
+    """
+    figure = Figure(figsize=(4.0, 2.8), layout="constrained")
     axes = figure.subplots()
     counts = [point.count for point in curve]
-    for number, (name, values) in enumerate(
-        (("expected", [point.precision for point in curve]), ("at least", [point.least for point in curve]))
-    ):
+    for number, key in enumerate(TRUST_LINES.values()):
         colour, dashes = line_style(number)
-        axes.plot(counts, values, color=LIGHT[colour], linestyle=dashes, linewidth=1.7, label=name)
+        values = [getattr(point, key) for point in curve]
+        axes.plot(counts, values, color=LIGHT[colour], linestyle=dashes, linewidth=1.7)
+        if wanted.count:
+            axes.plot(wanted.count, getattr(wanted, key), "o", color=LIGHT[colour], markersize=6, clip_on=False)
+    lowest = min(curve[-1].precision, curve[-1].least, wanted.least if wanted.count else 1)
+    bottom = max(0, np.floor(10 * lowest - 1) / 10)  # the bound of the first few is near zero, and left out
     axes.set(
-        xlabel="samples accepted, the most confident first", ylabel="of them right", xlim=(0, pool), ylim=(0, 1.02)
-    )
-    axes.yaxis.set_major_formatter(PercentFormatter(1))
+        xlabel="samples accepted, the most confident first", ylabel="of them right", xlim=(0, pool),
+        ylim=(bottom, 1 + 0.02 * (1 - bottom)),
+    )  # fmt: skip
+    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    axes.legend(loc="lower left", frameon=False)
     return figure
 
 

@@ -62,6 +62,7 @@ class RunView:
     notes: list[str]
     reliability: str | None = None
     charts: list[Chart] = field(default_factory=list)
+    recall: list[tuple[int, int]] = field(default_factory=list)  # of each class: left-out labels right, and all
 
     def owns(self, path: str | Path | None) -> bool:
         """Whether a section about this run folder belongs here."""
@@ -141,7 +142,17 @@ def view(run: TrainedRun, recorded: Recorded, name: str, anchor: str) -> RunView
     notes = [*words.state(recorded, measured), *words.departs(recorded, measured), *missing, *recorded.notes]
     bins = measured.bins if measured else None
     drawn = None if bins is None else inline(figures.reliability(bins), f"{anchor}-reliability")
-    return RunView(name, anchor, recorded, measured, notes, drawn, _charts(recorded, anchor))
+    return RunView(name, anchor, recorded, measured, notes, drawn, _charts(recorded, anchor), _recall(run))
+
+
+def _recall(run: TrainedRun) -> list[tuple[int, int]]:
+    """How well the labels of each class were predicted without being seen; empty if none were left out."""
+    if run.config.method != "sure":
+        return []
+    try:
+        return run.trust.known.recall(len(run.task.classes))
+    except UserError:  # missing data, or no label that could be left out
+        return []
 
 
 def _charts(recorded: Recorded, anchor: str) -> list[Chart]:

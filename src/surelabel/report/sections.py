@@ -1,13 +1,16 @@
-"""Optional sections of a report: estimated accuracy, what to label next, and calibration."""
+"""Optional sections of a report: what can be trusted, doubtful labels, what to label next, and calibration."""
 
 import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from surelabel.data.source import UNLABELLED
+from surelabel.equations import ece_of_bins
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.report import Section
 from surelabel.report.gallery import TopPrediction, gallery
@@ -20,9 +23,10 @@ ESTIMATE = "estimate.json"
 def sections(runs: Sequence[TrainedRun], held_out: str | None = None, coverage: float = 0.9) -> list[Section]:
     """The sections for these runs; with `held_out` labels, also their calibration."""
     found = [estimated(run) for run in runs]
-    for run in (run for run in runs if run.config.method == "sure"):
-        with suppress(UserError):  # missing data, or no label that could be left out
-            found.append(trusted(run))
+    for number, run in enumerate(runs):
+        if run.config.method == "sure":
+            with suppress(UserError):  # missing data, or no label that could be left out
+                found += [trusted(run, f"trust-{number}"), doubtful(run)]
     for run in runs:
         with suppress(UserError):  # missing data, which the page reports
             found.append(to_label(run))
@@ -34,55 +38,98 @@ def sections(runs: Sequence[TrainedRun], held_out: str | None = None, coverage: 
     return [section for section in found if section is not None]
 
 
+def stored_estimate(run: TrainedRun) -> dict[str, Any]:
+    """What `fit` stored of its estimate: an accuracy in words or, of `sure`, what was asked for."""
+    try:
+        stored = json.loads((run.path / ESTIMATE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return stored if isinstance(stored, dict) else {}
+
+
 def estimated(run: TrainedRun) -> Section | None:
     """The accuracy estimated by cross-validation, if that was done."""
-    try:
-        words = json.loads((run.path / ESTIMATE).read_text(encoding="utf-8"))["words"]
-    except (OSError, ValueError, KeyError, TypeError):
+    words = stored_estimate(run).get("words")
+    if words is None:
         return None
     return Section("How accurate?", "<p>{{ words }}.</p>", {"words": str(words)}, run.path)
 
 
-def trusted(run: TrainedRun) -> Section:
-    """How far the confidence of a cross-fitted run can be trusted."""
+def trusted(run: TrainedRun, anchor: str = "trust") -> Section:
+    """How far the confidence of a cross-fitted run can be trusted; `anchor` makes its ids unique on the page."""
     from surelabel.inference import trust
-    from surelabel.report.charts import trust_curve
+    from surelabel.report import charts
+    from surelabel.report.palette import line_style
+    from surelabel.report.run_view import bin_rows
     from surelabel.report.svg import inline
 
-    found = run.trust
-    source, known = run.data.train, found.known
-    doubtful, curve = known.doubtful(), found.curve(100)
-    best = TopPrediction(known.probs[doubtful].argmax(1), known.confidence[doubtful], None)
+    found, stored = run.trust, stored_estimate(run)
+    precision = stored.get("accept") or trust.PRECISION
+    known, wanted, curve = found.known, found.accept(precision), found.curve(100)
     values = {
-        "sentences": trust.describe(found, trust.PRECISION, source.names(known.index), source.classes),
+        "answer": trust.answer(found, precision),
+        "bound": trust.at_least(found, wanted) if wanted.count else "",
+        "wanted": wanted,
+        "pool": len(found.confidence),
+        "known": known,
+        "ece": known.bins and float(ece_of_bins(known.bins)),
+        "sentences": trust.compared(known, found.joined) if found.joined else [],
+        "sets": stored.get("sets"),
         "curve": found.curve(),
-        "chart": curve and inline(trust_curve(curve, len(found.confidence)), "trust-curve"),
-        "recall": [
-            (name, right, of)
-            for name, (right, of) in zip(source.classes, known.recall(len(source.classes)), strict=True)
-        ],
-        "doubtful": gallery(source, known.index[doubtful], best, -np.arange(len(doubtful), dtype=np.float64)),
-        "classes": source.classes,
+        "lines": [(*line_style(number), name) for number, name in enumerate(charts.TRUST_LINES)],
+        "chart": curve and inline(charts.trust_curve(curve, len(found.confidence), wanted), f"{anchor}-curve"),
+        "reliability": known.bins and inline(charts.reliability(known.bins), f"{anchor}-reliability"),
+        "bins": bin_rows(known.bins) if known.bins else [],
     }
     return Section("How far to trust it", _template("trust.html"), values, run.path, leads=True)
 
 
+def doubtful(run: TrainedRun) -> Section | None:
+    """The labels that look wrong, with pictures; None if there are none."""
+    from surelabel.inference.trust import DOUBTED
+
+    known, source = run.trust.known, run.data.train
+    places = known.doubtful()
+    if not len(places):
+        return None
+    best = TopPrediction(known.probs[places].argmax(1), known.confidence[places], None)
+    shown = gallery(source, known.index[places], best, -np.arange(len(places), dtype=np.float64))
+    values = {"shown": shown, "classes": source.classes, "doubted": DOUBTED}
+    return Section("Labels that look wrong", _template("doubtful.html"), values, run.path)
+
+
 def to_label(run: TrainedRun, number: int = 20) -> Section | None:
-    """What to label next; None if the data have a class for every sample."""
+    """What to label next; None if every sample has a class, or can be accepted."""
     source = run.data.train
     if not (source.labels == UNLABELLED).any():
         return None
+    accept = stored_estimate(run).get("accept")
+    index, best = _suggested(run, number) if accept is None else _not_accepted(run, accept, number)
+    if not len(index):
+        return None
+    shown = gallery(source, index, best, -np.arange(len(index), dtype=np.float64))  # in order of rank
+    values = {"shown": shown, "classes": source.classes, "run": str(run.path), "accept": accept}
+    return Section("What to label next", _template("to_label.html"), values, run.path)
+
+
+def _suggested(run: TrainedRun, number: int) -> tuple[NDArray[np.int64], TopPrediction]:
     found = run.suggest(number)
-    index = np.array([one.index for one in found], dtype=np.int64)
     stds = [one.confidence_std for one in found if one.confidence_std is not None]
     best = TopPrediction(
-        np.array([source.classes.index(one.predicted) for one in found]),
+        np.array([run.data.train.classes.index(one.predicted) for one in found]),
         np.array([one.confidence for one in found]),
         np.array(stds) if stds else None,
     )
-    shown = gallery(source, index, best, -np.arange(len(found), dtype=np.float64))  # in order of rank
-    values = {"shown": shown, "classes": source.classes, "run": str(run.path)}
-    return Section("What to label next", _template("to_label.html"), values, run.path)
+    return np.array([one.index for one in found], dtype=np.int64), best
+
+
+def _not_accepted(run: TrainedRun, precision: float, number: int) -> tuple[NDArray[np.int64], TopPrediction]:
+    from surelabel.inference import trust
+
+    places = trust.to_label(run, run.trust, precision)[:number]
+    predicted, confidence, std = TopPrediction.of(run.pool_prediction)
+    best = TopPrediction(predicted[places], confidence[places], None if std is None else std[places])
+    return run.unlabelled[places], best
 
 
 def _template(name: str) -> str:
