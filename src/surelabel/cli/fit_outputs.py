@@ -3,21 +3,19 @@
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from surelabel.config.run import RunConfig
-from surelabel.config.settings import CONFIG
 from surelabel.data.source import UNLABELLED, Images, Source
 from surelabel.inference import cross_validation as estimate
 from surelabel.inference import trust
 from surelabel.inference.cross_validation import Estimate
+from surelabel.inference.learners import leaves_out
 from surelabel.inference.near_duplicates import near_duplicates
-from surelabel.inference.trained_run import TrainedRun, fit
+from surelabel.inference.trained_run import TrainedRun
 from surelabel.report.sections import ESTIMATE
 from surelabel.training.display import PLAIN
 from surelabel.utils.errors import UserError
@@ -28,9 +26,7 @@ ACCEPTED, TO_LABEL = "accepted.csv", "to_label.csv"
 MOST_COMPARED = 20_000  # test pictures and labelled ones
 
 
-def write_fit_outputs(
-    run: TrainedRun, folds: int | None = None, accept: float | None = None, console: Console | None = None
-) -> None:
+def write_fit_outputs(run: TrainedRun, accept: float | None = None, console: Console | None = None) -> None:
     """Predict every unlabelled sample, estimate the accuracy, warn of what to doubt, and write the page."""
     console = console or Console()
     if (run.data.train.labels == UNLABELLED).any():
@@ -41,26 +37,22 @@ def write_fit_outputs(
         console.print("No predictions: every sample has a label. surelabel predict takes new ones", **PLAIN)
     for note in data_warnings(run):
         console.print(note, **PLAIN)
-    for words in _estimated(run, folds, accept, console):
+    for words in _estimated(run, accept):
         console.print(words, **PLAIN)
     _write_page(run, console)
 
 
-def _estimated(run: TrainedRun, folds: int | None, accept: float | None, console: Console) -> list[str]:
+def _estimated(run: TrainedRun, accept: float | None) -> list[str]:
     """How accurate it is, as far as that can be told, in words; they are kept for the page."""
     data = run.data
-    if folds is not None:
-        found, of = estimate.retrain(run, folds, partial(_fold, console=console)), "the run itself"
-    elif run.config.method == "sure":
+    if leaves_out(run):
         return _trusted(run, accept)
-    elif data.test is None and data.train.features is not None:
-        found = estimate.linear_probe(data.train, run.labelled, run.config.seed)
-        of = "a linear classifier on the same features"
-    elif data.test is None:
-        return [f"How accurate is it? surelabel fit --resume {run.path} --cv 5 trains five times more to tell"]
-    else:
+    if data.test is not None:
         return [f"Metrics on the {len(data.test)} test samples are in {run.path / 'result.json'}"]
-    words = format_estimate(found, of)
+    if data.train.features is None:
+        return [f"How accurate is it? surelabel fit --resume {run.path} --crossfit 5 trains five times more to tell"]
+    found = estimate.linear_probe(data.train, run.labelled, run.config.seed)
+    words = format_estimate(found)
     with atomic_write(run.path / ESTIMATE) as file:
         json.dump(asdict(found) | {"words": words}, file, indent=1)
     return [words]
@@ -80,13 +72,12 @@ def _trusted(run: TrainedRun, accept: float | None) -> list[str]:
     return words
 
 
-def format_estimate(found: Estimate, of: str) -> str:
-    """'Right for about 83 % of new samples (95 % interval 74 to 90), by cross-validation of ... over the 60 labels'."""
+def format_estimate(found: Estimate) -> str:
+    """'Right for about 83 % of samples (95 % interval 74 to 90), by cross-validation of ... over the 60 labels'."""
     low, high = found.interval
-    sure = "" if found.ece is None else f", calibration error (ECE) {found.ece:.3f}"
     return (
         f"Right for about {found.accuracy:.0%} of samples like the labelled ones (95% interval {low:.0%} to {high:.0%})"
-        f"{sure}, by cross-validation of {of} over the {found.labels} labels"
+        f", by cross-validation of a linear classifier on the same features over the {found.labels} labels"
     )
 
 
@@ -115,13 +106,6 @@ def data_warnings(run: TrainedRun) -> list[str]:
 def _batches(source: Source, index: NDArray[np.int64], batch: int = 256) -> Iterator[Images]:
     """These pictures, some at a time."""
     return (source.pictures(index[start : start + batch]) for start in range(0, len(index), batch))
-
-
-def _fold(config: RunConfig, console: Console) -> TrainedRun:
-    """Train without one fold of the labels, or resume that where it was begun; only the fold is shown."""
-    begun = (config.folder / CONFIG).is_file()
-    console.print(f"Cross-validation: {'resuming' if begun else 'training without'} part {config.holdout}", **PLAIN)
-    return fit(config, resume=begun, console=Console(quiet=True))
 
 
 def _write_page(run: TrainedRun, console: Console) -> None:

@@ -14,18 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
 
-from surelabel.data.folds import ALWAYS_SEEN
 from surelabel.equations import entropy
-from surelabel.inference.cross_validation import Z95, wilson
+from surelabel.inference.learners import learners_of, pool_of
 from surelabel.inference.suggest import LEAST as CANDIDATES
-from surelabel.inference.suggest import NothingUnlabelled, backbone_features, uncertain_and_diverse
+from surelabel.inference.suggest import backbone_features, uncertain_and_diverse
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.methods.joining import fit_powers, join
-from surelabel.methods.sure import PRIOR, Sure, by_fold
-from surelabel.models.members_head import MembersHead
-from surelabel.training.build import build_method
+from surelabel.training.metrics import Z95, wilson
 from surelabel.utils.csv import write_csv
-from surelabel.utils.errors import UserError
 from surelabel.utils.rng import generator
 from surelabel.utils.words import some
 
@@ -46,11 +42,12 @@ class LeftOut:
     probs: NDArray[np.float64]  # [n, K]
     rank: NDArray[np.float64]  # [n], the share of the pool that the same members are as confident of, or more
     weights: NDArray[np.float64]  # [n], of mean 1: how much each counts, where the labels' classes are not the pool's
+    variance: float = 1.0  # of a mean over the labels, relative to one over independent predictions
 
     @property
     def size(self) -> float:
-        """How many labels of equal weight would tell as much."""
-        return float(self.weights.sum() ** 2 / np.square(self.weights).sum())
+        """How many independent labels of equal weight would tell as much."""
+        return float(self.weights.sum() ** 2 / np.square(self.weights).sum()) / self.variance
 
     @property
     def confidence(self) -> NDArray[np.float64]:
@@ -98,29 +95,16 @@ class LeftOut:
 
 def left_out(run: TrainedRun) -> LeftOut:
     """The left-out predictions of a run."""
-    method = build_method(run.config)
-    if not isinstance(method, Sure):
-        raise UserError(f"{run.name} was trained by {run.config.method}, which leaves no labels out: use sure")
-    labels = run.data.train.labels[run.labelled]
-    fold = method.draw_folds(run.data.train, run.labelled)
-    counted = fold != ALWAYS_SEEN
-    index, labels, fold = run.labelled[counted], labels[counted], fold[counted]
-    if not len(index):
-        raise UserError(f"{run.name}: each class has one label only, so none could be left out. Label more")
-    batch = run.config.evaluation.batch
-    logs = np.log(by_fold(run.network, run.data.train, index, method.folds, batch)[:, np.arange(len(index)), fold])
-    probs, rank = np.empty(logs.shape[1:]), np.empty(len(index))
-    pool = np.log(by_fold(run.network, run.data.train, pool_of(run), method.folds, batch))
-    head = run.network.head
-    assert isinstance(head, MembersHead)
-    weights = head.class_weight.cpu().double().numpy()[fold, labels]
-    for v in np.unique(fold):
-        here = fold == v
-        powers = fit_powers(logs[:, ~here], labels[~here], PRIOR, weights[~here])
+    found = learners_of(run)
+    labels, logs, weights = found.labels, found.log_probs, found.weights
+    probs, rank = np.empty(logs.shape[1:]), np.empty(len(labels))
+    for v in np.unique(found.fold):
+        here = found.fold == v
+        powers = fit_powers(logs[:, ~here], labels[~here], found.prior, weights[~here])
         probs[here] = np.exp(join(logs[:, here], powers))
-        others = np.sort(np.exp(join(pool[:, :, v], powers).max(1)))
+        others = np.sort(np.exp(join(found.pool(v), powers).max(1)))
         rank[here] = 1 - np.searchsorted(others, probs[here].max(1)) / max(len(others), 1)
-    return LeftOut(index, labels, probs, rank, weights / weights.mean())
+    return LeftOut(found.index, labels, probs, rank, weights / weights.mean(), found.variance)
 
 
 @dataclass(frozen=True)
@@ -231,14 +215,6 @@ def trust(run: TrainedRun) -> Trust:
     known = left_out(run)
     confidence = run.pool_prediction.probs.double().max(1).values.numpy() if len(pool_of(run)) else np.empty(0)
     return Trust(known, confidence)
-
-
-def pool_of(run: TrainedRun) -> NDArray[np.int64]:
-    """The unlabelled samples; none if every sample has a label."""
-    try:
-        return run.unlabelled
-    except NothingUnlabelled:
-        return np.empty(0, dtype=np.int64)
 
 
 def write_accepted(run: TrainedRun, found: Trust, precision: float, accepted: Path, rest: Path) -> Accepted:

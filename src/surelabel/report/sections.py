@@ -20,8 +20,8 @@ ESTIMATE = "estimate.json"
 def sections(runs: Sequence[TrainedRun], held_out: str | None = None, coverage: float = 0.9) -> list[Section]:
     """The sections for these runs; with `held_out` labels, also their calibration."""
     found = [estimated(run) for run in runs]
-    for run in (run for run in runs if run.config.method == "sure"):
-        with suppress(UserError):  # missing data, or no label that could be left out
+    for run in runs:
+        with suppress(UserError):  # no labels were left out, or the data are missing
             found.append(trusted(run))
     for run in runs:
         with suppress(UserError):  # missing data, which the page reports
