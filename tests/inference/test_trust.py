@@ -102,5 +102,5 @@ def test_describe_a_pool_where_every_sample_has_a_label():
 
 
 def test_trust_is_for_runs_that_leave_labels_out(tiny):
-    with pytest.raises(UserError, match="which leaves no labels out: use sure"):
+    with pytest.raises(UserError, match="cross-fit it, or use sure"):
         _ = load(fit_folder(replace(tiny, steps=1)).path).trust
