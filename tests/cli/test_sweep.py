@@ -58,7 +58,7 @@ def test_sweep_tunes_on_the_test_set_with_holdout_none(tmp_path, capsys):
     assert "Objective: accuracy on the TEST SET" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("option", ["--minutes", "--cv", "--out", "--resume"])
+@pytest.mark.parametrize("option", ["--minutes", "--crossfit", "--out", "--resume"])
 def test_sweep_rejects_options_that_a_trial_cannot_have(option, capsys):
     assert main(["sweep", "--space", "optimizer.lr=log:0.003:0.3", option, "2"]) == 2
     assert f"{option} cannot be combined" in capsys.readouterr().err
