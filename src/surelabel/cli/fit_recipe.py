@@ -54,22 +54,20 @@ def check_together(given: dict[str, Any], extra: dict[str, str]) -> None:
 
 def check_beside(config: RunConfig, extra: dict[str, str]) -> None:
     """The same, of settings that a file or an earlier run may have brought."""
-    for key in ("minutes", "crossfit"):
-        if key in extra and config.processes > 1:
-            raise UserError(
-                f"--{key} is for one process, and this run has {config.processes}: add --devices 1 --nodes 1, or leave "
-                "it out"
-            )
-    if "crossfit" in extra and config.method == "sure":
-        raise UserError("--crossfit trains again to test, and sure has left each label out already: leave it out")
+    if "minutes" in extra and config.processes > 1:
+        raise UserError(
+            f"--minutes is for one process, and this run has {config.processes}: add --devices 1 --nodes 1, or leave "
+            "it out"
+        )
+    if "crossfit" in extra:
+        from surelabel.training.fit import check_crossfit
+
+        check_crossfit(config, number_of(extra, "crossfit", 2))
     if "accept" in extra and config.method != "sure" and "crossfit" not in extra:
         from surelabel.training.run_folder import RunFolder
 
         if RunFolder(config.folder).crossfit is None:
             raise UserError(f"--accept: {config.method} leaves no labels out to judge it by. Add --crossfit 5")
-    for key in ("holdout", "init"):
-        if "crossfit" in extra and getattr(config, key) is not None:
-            raise UserError(f"--crossfit and --{key} do not go together: leave one out")
 
 
 def number_of(extra: dict[str, str], key: str, least: float, below: float = float("inf")) -> Any:

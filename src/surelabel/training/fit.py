@@ -79,7 +79,7 @@ def fit(
     """
     console = console or Console()
     if crossfit is not None:
-        _check_crossfit(config, crossfit, save)
+        check_crossfit(config, crossfit, save)
     folder = RunFolder(config.folder) if save else None
     if resume:
         if folder is None:
@@ -103,7 +103,7 @@ def fit(
     return _train(config, folder, data, labelled, resume, console, components, minutes, watch, runs)
 
 
-def _check_crossfit(config: RunConfig, folds: int, save: bool) -> None:
+def check_crossfit(config: RunConfig, folds: int, save: bool = True) -> None:
     """Raise where a run cannot be cross-fitted."""
     reasons = {
         f"there must be at least two folds, not {folds}": folds < 2,
