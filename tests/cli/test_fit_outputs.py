@@ -77,6 +77,8 @@ def test_crossfit_tells_how_far_to_trust_it(run):
     assert "How far to trust it" in page
     assert "by 30 labels, each predicted by networks that had not seen it" in page
     assert "no test set" not in page
+    temperature = RunFolder(run).temperature
+    assert f"temperature {temperature:.2f}" in page
     taken, left = rows(run / "accepted.csv"), rows(run / "to_label.csv")
     assert len(taken) + len(left) == 90
     predicted = {row["sample"]: row for row in rows(run / "predictions.csv")}

@@ -36,7 +36,7 @@ class Recorded:
     seconds: float | None  # in total
     images_per_second: float | None
     notes: tuple[str, ...]
-    crossfitted: bool = False  # whether further runs left its labels out in turn
+    temperature: float | None = None  # by further runs that left its labels out in turn
 
     @property
     def last(self) -> Metrics:
@@ -83,7 +83,7 @@ def read_recorded(folder: RunFolder) -> Recorded:
         seconds=sum(seconds) if seconds else None,
         images_per_second=float(np.median(speeds)) if speeds else None,
         notes=tuple(notes),
-        crossfitted=bool(_content(folder.path / CROSSFIT, notes, needed=False)),
+        temperature=_metrics(_content(folder.path / CROSSFIT, notes, needed=False)).get("temperature"),
     )
 
 

@@ -107,7 +107,7 @@ def state(recorded: Recorded, measured: Measured | None) -> list[str]:
         reached = f"its last evaluation was at step {count(last['step'])}" if last else "it has no evaluation yet"
         weights = " All results are of the last saved weights." if measured else ""
         notes.append(f"This run is unfinished: {reached}, of {count(recorded.config.steps)} steps planned.{weights}")
-    left_out = recorded.config.method == "sure" or recorded.crossfitted
+    left_out = recorded.config.method == "sure" or recorded.temperature is not None
     if measured is not None and measured.averaged is None and not left_out:
         notes.append(
             "These data have no test set: every label was used for training, so accuracy and calibration can at best "
