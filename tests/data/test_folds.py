@@ -3,8 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surelabel.data import folds
-from surelabel.data.arrays.source import ArraySource, SampleSource
-from surelabel.data.folds import ALWAYS_SEEN, draw_folds, folds_of, near_duplicates
+from surelabel.data.folds import ALWAYS_SEEN, draw_folds, near_duplicates
 
 LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=60).map(lambda found: np.array(found, dtype=np.int64))
 
@@ -58,25 +57,6 @@ def test_many_rows_are_compared_in_blocks(monkeypatch):
     monkeypatch.setattr(folds, "BLOCK", 7)
     assert near_duplicates(rows).tolist() == whole.tolist()
     assert len(set(whole.tolist())) == 25
-
-
-def test_large_pictures_and_their_copies_share_a_fold():
-    random = np.random.default_rng(0)
-    pictures = random.integers(0, 255, (24, 3, 8, 8), dtype=np.uint8).repeat(8, 2).repeat(8, 3)
-    noise = random.integers(0, 3, pictures[:6].shape, dtype=np.uint8)
-    pictures[12:18] = np.minimum(pictures[:6], 250) + noise
-    source = ArraySource(pictures, np.repeat([0, 1], 12), ["cat", "dog"])
-    fold = folds_of(source, np.arange(24), 4, seed=0)
-    assert (fold[:6] == fold[12:18]).all()
-    assert set(fold.tolist()) == {0, 1, 2, 3}
-
-
-def test_suggested_labels_and_their_copies_are_in_no_fold():
-    rows = np.arange(20, dtype=np.float32)[:, None].repeat(3, 1)
-    rows[7] = rows[3]
-    source = SampleSource(rows, np.arange(20) % 2, ["cat", "dog"])
-    source.suggested = np.isin(np.arange(20), [3, 12])
-    assert np.flatnonzero(folds_of(source, np.arange(20), 4, seed=0) == ALWAYS_SEEN).tolist() == [3, 7, 12]
 
 
 def test_rows_of_few_numbers_share_a_group_only_if_equal():

@@ -19,9 +19,9 @@ from surelabel.methods.joining import fit_powers, join
 from surelabel.training import build
 from surelabel.training import fit as training
 from surelabel.training.components import NO_COMPONENTS
-from surelabel.training.metrics import wilson
 from surelabel.training.run_folder import RunFolder
 from surelabel.utils.errors import UserError
+from surelabel.utils.intervals import wilson
 from tests.conftest import tiny_run
 
 pytestmark = pytest.mark.slow

@@ -17,8 +17,8 @@ from surelabel.cli.main import main
 from surelabel.config.run import Evaluation
 from surelabel.inference.trained_run import fit, load
 from surelabel.report import Section, write_report
-from surelabel.training.metrics import wilson
 from surelabel.utils.errors import UserError
+from surelabel.utils.intervals import wilson
 from tests.report.conftest import NAMES, trained
 
 pytestmark = pytest.mark.slow

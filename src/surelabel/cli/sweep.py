@@ -194,7 +194,7 @@ def _print_trial(study: "optuna.Study", trial: "optuna.trial.FrozenTrial") -> No
 
 def _shown(trial: "optuna.trial.FrozenTrial", objective: str) -> str:
     """The value of a trial; an accuracy over few samples with its interval."""
-    from surelabel.training.metrics import ENOUGH, wilson
+    from surelabel.utils.intervals import ENOUGH, wilson
 
     assert trial.value is not None
     samples = trial.user_attrs.get("samples")  # trials of an earlier version did not store it

@@ -1,45 +1,21 @@
 """Folds of the labels for cross-fitting: each label is predicted by models that have not seen it."""
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 from scipy.sparse.csgraph import connected_components
-from torch.nn import functional
 
-from surelabel.data.source import Source, in_batches
 from surelabel.utils.rng import generator
 
 ALWAYS_SEEN = -1
 MANY = 64
-SIDE = 32  # pixels that larger pictures are reduced to before they are compared
 BLOCK = 1024  # rows compared at a time
 ALIKE = 0.99  # cosine of near-duplicates, as those of a picture and its copy at another quality
-
-
-def folds_of(source: Source, labelled: NDArray[np.int64], folds: int, seed: int) -> NDArray[np.int64]:
-    """The fold [n] of each label; near-duplicates share one, and suggested ones, which are hard, are in none."""
-    groups = near_duplicates(_reduced(source, labelled))
-    fold = draw_folds(source.labels[labelled], folds, seed, groups)
-    if source.suggested is not None:
-        fold[np.isin(groups, groups[source.suggested[labelled]])] = ALWAYS_SEEN
-    return fold
 
 
 def parts(fold: NDArray[np.int64]) -> NDArray[np.int64]:
     """The folds that have labels."""
     return np.unique(fold[fold != ALWAYS_SEEN])
-
-
-def _reduced(source: Source, index: NDArray[np.int64]) -> NDArray[np.float32]:
-    """These samples as rows [n, d], large pictures at a smaller size."""
-    rows = []
-    for samples in in_batches(source, index, BLOCK):
-        part = torch.from_numpy(samples).float()
-        if part.ndim == 4 and max(part.shape[2:]) > SIDE:
-            part = functional.interpolate(part, (SIDE, SIDE), mode="area")
-        rows.append(part.flatten(1).numpy())
-    return np.concatenate(rows)
 
 
 def draw_folds(

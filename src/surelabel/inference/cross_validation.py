@@ -14,8 +14,8 @@ from torch.nn import functional
 
 from surelabel.data.holdout import Fold, choose_held_out
 from surelabel.data.source import Source
-from surelabel.training.metrics import wilson
 from surelabel.utils import devices
+from surelabel.utils.intervals import wilson
 
 FOLDS = 5
 INVERSE_L2 = 50.0  # for the mean loss; strong, as there are more weights than labels

@@ -21,9 +21,9 @@ from surelabel.models.prediction import LEAST
 from surelabel.training.display import PLAIN, duration
 from surelabel.training.evaluate import predict
 from surelabel.training.fit import fit_without, fold_of_labels
-from surelabel.training.metrics import ENOUGH
 from surelabel.training.run_folder import RunFolder
 from surelabel.training.step_time import TRAINING
+from surelabel.utils.intervals import ENOUGH
 
 MOST_RANKED = 20_000  # samples of the pool that left-out labels are ranked among
 

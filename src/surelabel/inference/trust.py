@@ -20,8 +20,8 @@ from surelabel.inference.suggest import LEAST as CANDIDATES
 from surelabel.inference.suggest import backbone_features, uncertain_and_diverse
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.methods.joining import fit_powers, join
-from surelabel.training.metrics import Z95, wilson
 from surelabel.utils.csv import write_csv
+from surelabel.utils.intervals import Z95, wilson
 from surelabel.utils.rng import generator
 from surelabel.utils.words import some
 

@@ -8,8 +8,8 @@ from surelabel.equations import Groups
 from surelabel.report.predictions import Measured
 from surelabel.report.record import Metrics, Recorded
 from surelabel.training.display import duration
-from surelabel.training.metrics import ENOUGH, wilson
 from surelabel.utils.errors import UserError
+from surelabel.utils.intervals import ENOUGH, wilson
 
 
 def percent(value: float | None, digits: int = 1) -> str:

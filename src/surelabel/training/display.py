@@ -13,8 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 
 from surelabel.config.run import RunConfig
-from surelabel.training.metrics import ENOUGH, wilson
 from surelabel.training.summary import WINDOW, Summary
+from surelabel.utils.intervals import ENOUGH, wilson
 from surelabel.utils.words import some
 
 # Names of files and classes are not markup, and long lines are left to the terminal.

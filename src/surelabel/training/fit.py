@@ -14,7 +14,8 @@ from rich.console import Console
 from surelabel.config.run import CUSTOM, MACHINE, MORE_STEPS, RunConfig
 from surelabel.config.settings import CONFIG, flatten
 from surelabel.data.batch import Task
-from surelabel.data.folds import folds_of, parts
+from surelabel.data.folds import parts
+from surelabel.data.label_folds import folds_of
 from surelabel.data.source import DataSet, Unlabelled
 from surelabel.models.network import Network
 from surelabel.models.prediction import Prediction

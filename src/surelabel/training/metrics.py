@@ -5,7 +5,6 @@ K classes, M bins. Sums are float64, so counts are exact.
 """
 
 from dataclasses import dataclass
-from math import sqrt
 from typing import Self, TypedDict
 
 import torch
@@ -15,11 +14,6 @@ from surelabel import equations
 from surelabel.equations import Groups
 from surelabel.utils.devices import accumulation_dtype
 from surelabel.utils.errors import UserError
-
-Z95 = 1.96  # normal quantile for 95 %
-# Samples from which on an ECE is shown, and an accuracy without its interval: of a perfect model, 40 samples show an
-# ECE of about 0.1.
-ENOUGH = 500
 
 
 @dataclass(frozen=True)
@@ -124,14 +118,6 @@ def evaluation(probs: Tensor, labels: Tensor) -> dict[str, float]:
         "aurc": equations.aurc(probs, labels),
     }
     return calibration_sums(probs, labels).metrics() | _floats(of_all)
-
-
-def wilson(fraction: float, count: float) -> tuple[float, float]:
-    """95 % Wilson interval of a fraction of `count` samples."""
-    spread = Z95**2 / count
-    centre = (fraction + spread / 2) / (1 + spread)
-    half = Z95 * sqrt(fraction * (1 - fraction) / count + spread / (4 * count)) / (1 + spread)
-    return centre - half, centre + half
 
 
 def per_class(probs: Tensor, labels: Tensor) -> list[ClassMetrics]:
