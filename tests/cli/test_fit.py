@@ -90,8 +90,10 @@ def test_fit_options_name_a_mistake(arguments, message):
     ("stored", "asked", "message"),
     [
         ("devices: 2", "--minutes", "--minutes is for one process, and this run has 2"),
-        ("nodes: 2", "--cv", "--cv is for one process, and this run has 2"),
-        ("holdout: 20%", "--cv", "--cv and --holdout do not go together"),
+        ("nodes: 2", "--crossfit", "crossfit: it is for one process, and this run has 2"),
+        ("holdout: 20%", "--crossfit", "crossfit: it tests on each label, and holdout on some"),
+        ("init: some/run", "--crossfit", "crossfit: the run in init may have learnt"),
+        ("method: sure", "--crossfit", "sure has left each label out already"),
     ],
 )
 def test_fit_rejects_options_that_contradict_the_file(stored, asked, message, tmp_path):

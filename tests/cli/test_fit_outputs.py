@@ -1,7 +1,6 @@
 """The way of somebody with a folder of pictures and a table of a few labels."""
 
 import csv
-import json
 
 import numpy as np
 import pytest
@@ -45,7 +44,7 @@ def write(path, rows):
 @pytest.fixture(scope="module")
 def run(place):
     words = ["fit", str(place / "pictures"), "--labels", str(place / "labels.csv"), "--steps", "10", *SMALL]
-    assert main([*words, "--out", str(place / "run"), "--cv", "2"]) == 0
+    assert main([*words, "--out", str(place / "run"), "--crossfit", "2", "--accept", "0.6"]) == 0
     return place / "run"
 
 
@@ -73,13 +72,24 @@ def test_fit_page_shows_suggestions_and_escapes_names(run):
     assert "&lt;b&gt;1&lt;/b&gt;" in page
 
 
-def test_cross_validation_leaves_a_run_for_each_part(run):
-    parts = [RunFolder(run / f"cv-{part}-of-2") for part in (1, 2)]
-    assert [part.config.holdout for part in parts] == ["1/2", "2/2"]
-    assert [len(part.labelled()) for part in parts] == [15, 15]
-    assert len(list(run.glob("cv-*"))) == 2
-    assert json.loads((run / "estimate.json").read_text())["labels"] == 30
-    assert "by cross-validation of the run itself over the 30 labels" in (run / "report.html").read_text()
+def test_crossfit_tells_how_far_to_trust_it(run):
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "How far to trust it" in page
+    assert "by 30 labels, each predicted by networks that had not seen it" in page
+    assert "no test set" not in page
+    temperature = RunFolder(run).temperature
+    assert f"temperature {temperature:.2f}" in page
+    taken, left = rows(run / "accepted.csv"), rows(run / "to_label.csv")
+    assert len(taken) + len(left) == 90
+    predicted = {row["sample"]: row for row in rows(run / "predictions.csv")}
+    assert all(row["confidence"] == predicted[row["sample"]]["confidence"] for row in (*taken, *left))
+
+
+def test_crossfit_is_not_needed_again_to_accept(run, capsys):
+    (run / "accepted.csv").unlink()
+    assert main(["fit", "--resume", str(run), "--accept", "0.6"]) == 0
+    assert (run / "accepted.csv").exists()
+    assert "Cross-fitting" not in capsys.readouterr().out
 
 
 def test_fit_from_a_run_adds_labels(run, place, capsys):
@@ -108,8 +118,9 @@ def test_fit_from_a_run_adds_labels(run, place, capsys):
         (["--from", "RUN", "--labels", "a.csv", "--method", "uda"], "do not go together"),
         (["--minutes", "5", "--steps", "7"], "do not go together"),
         (["--minutes", "soon"], "--minutes soon: give a number"),
-        (["--cv", "1"], "--cv 1: give a whole number from 2"),
-        (["--cv", "5", "--holdout", "20%"], "do not go together"),
+        (["--crossfit", "1"], "--crossfit 1: give a whole number from 2"),
+        (["--crossfit", "5", "--holdout", "20%"], "do not go together"),
+        (["phc", "--method", "uda", "--accept", "0.9"], "Add --crossfit 5"),
         (["--sets", "0.9", "--method", "uda"], "--sets is for method sure"),
         (
             ["cifar10", "--method", "sure", "--encoder", "efficientnet-lite0", "--sets", "0.9"],
@@ -146,6 +157,6 @@ def test_fit_warns_of_leaked_test_pictures(digits_data):
 
 
 def test_format_estimate_reads_well():
-    words = write_fit_outputs.format_estimate(Estimate(50, 60), "the run itself")
+    words = write_fit_outputs.format_estimate(Estimate(50, 60))
     assert words.startswith("Right for about 83% of samples like the labelled ones (95% interval 65% to 93%)")
     assert RunConfig(labels="a.csv,b.csv").label_files == ("a.csv", "b.csv")

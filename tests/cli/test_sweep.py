@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,7 @@ def test_sweep_names_its_objective_and_resumes(tmp_path, capsys):
     assert "Objective: accuracy on 20% of the labelled samples" in said
     assert said.count("complete") == 3
     assert "Best of 2 complete trials" in said
+    assert said.count("(95% interval") == 3
     best = said.split("Its settings: ")[1].splitlines()[0]
     assert 0.003 <= float(best.removeprefix("--optimizer.lr ")) <= 0.3
     assert main([*command, "--trials", "3"]) == 0
@@ -58,7 +61,7 @@ def test_sweep_tunes_on_the_test_set_with_holdout_none(tmp_path, capsys):
     assert "Objective: accuracy on the TEST SET" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("option", ["--minutes", "--cv", "--out", "--resume"])
+@pytest.mark.parametrize("option", ["--minutes", "--crossfit", "--out", "--resume"])
 def test_sweep_rejects_options_that_a_trial_cannot_have(option, capsys):
     assert main(["sweep", "--space", "optimizer.lr=log:0.003:0.3", option, "2"]) == 2
     assert f"{option} cannot be combined" in capsys.readouterr().err
@@ -88,6 +91,7 @@ def test_sweep_median_pruner_stops_the_worse_half(tmp_path, capsys, monkeypatch)
         monkeypatch.setattr(records, "record_of", lambda folder: {"final": {"accuracy": accuracy}})
         for step in (2, 4):
             watch({"accuracy": accuracy * step / 4, "step": step})
+        return SimpleNamespace(metrics={"samples": 1000})
 
     monkeypatch.setattr(fit, "fit", made_up)
     command = ["sweep", "--trials", "7", "--space", "optimizer.lr=log:0.003:0.3", "--folder", str(tmp_path), *TINY]

@@ -2,6 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from surelabel.data import folds
 from surelabel.data.folds import ALWAYS_SEEN, draw_folds, near_duplicates
 
 LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=60).map(lambda found: np.array(found, dtype=np.int64))
@@ -46,6 +47,16 @@ def test_near_duplicates_share_a_group():
     assert groups[2] == groups[5] == groups[7]
     assert len(set(groups.tolist())) == 6
     assert len(near_duplicates(rows[:1])) == 1
+
+
+def test_many_rows_are_compared_in_blocks(monkeypatch):
+    random = np.random.default_rng(1)
+    rows = random.normal(size=(40, 100)).astype(np.float32)
+    rows[25:] = rows[:15]
+    whole = near_duplicates(rows)
+    monkeypatch.setattr(folds, "BLOCK", 7)
+    assert near_duplicates(rows).tolist() == whole.tolist()
+    assert len(set(whole.tolist())) == 25
 
 
 def test_rows_of_few_numbers_share_a_group_only_if_equal():

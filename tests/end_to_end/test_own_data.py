@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from surelabel.cli.main import main
-from surelabel.data.probe import is_installed
+from surelabel.config.encoders import DEFAULT, missing
 from surelabel.training.run_folder import RunFolder
 from tests.conftest import digits
 
@@ -55,7 +55,7 @@ def predictions(path):
 @pytest.mark.parametrize("holdout", [[], ["--holdout", "25%"]], ids=["all labels", "holdout"])
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_load_gives_the_run_as_trained(kind, holdout, place, tmp_path, capsys):
-    if kind == "encoder" and not is_installed():
+    if kind == "encoder" and missing(DEFAULT) is not None:
         pytest.skip("the extra `pretrained` is not installed")
     run = tmp_path / "run"
     data = ["table.csv"] if kind == "table" else ["pictures", "--labels", str(place / "labels.csv")]

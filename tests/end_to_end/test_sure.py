@@ -12,6 +12,7 @@ from sklearn.utils import shuffle
 from surelabel.cli.main import main
 from surelabel.estimator.classifier import SureLabelClassifier
 from surelabel.inference.trained_run import load
+from surelabel.inference.trust import answer
 
 pytestmark = pytest.mark.slow
 X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
@@ -108,7 +109,7 @@ def test_too_few_labels_for_sets_lose_nothing_else(folder, tmp_path, capsys):
     assert "No sets of classes" in (said := capsys.readouterr().out)
     assert "at least 199 labels" in said
     assert "set" not in rows(again / "predictions.csv")[0]
-    assert "about 90% of them should be right" in said  # the precision asked for before
+    assert answer(load(again).trust, 0.9) in said  # the precision asked for before
     assert len(rows(again / "predictions.csv")) == 620
 
 
@@ -118,7 +119,7 @@ def test_page_leads_with_the_answer(folder):
     headings = re.findall(r"<h3>(.*?)</h3>", page)
     order = ["How far to trust it", "By class", "Labels that look wrong", "What to label next", "Training", "Settings"]
     assert headings == order
-    assert "about 90% of them should be right" in re.search(r'<p class="lead">(.*?)</p>', page)[1]
+    assert answer(load(folder).trust, 0.9) in re.search(r'<p class="lead">(.*?)</p>', page)[1]
     accepted, first = rows(folder / "accepted.csv"), rows(folder / "to_label.csv")[0]
     assert f'<dd class="value">{len(accepted)}</dd>' in page
     gallery = page[page.index("What to label next") :]

@@ -10,9 +10,9 @@ from PIL import Image
 pytest.importorskip("mapie", reason="the extra `calibration` is not installed")
 
 from surelabel.cli.main import main
+from surelabel.config.encoders import missing
 from surelabel.config.run import Evaluation, Network, Views
 from surelabel.config.settings import write_yaml
-from surelabel.data.probe import is_installed
 from surelabel.data.tables import source as table
 from surelabel.inference.held_out import evaluate_on, labelled_source
 from surelabel.inference.trained_run import load
@@ -197,7 +197,7 @@ def test_calibrate_reads_a_table_of_files_in_the_training_folder(tiny, tmp_path,
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not is_installed(), reason="the extra `pretrained` is not installed")
+@pytest.mark.skipif(missing("efficientnet-lite0") is not None, reason="the extra `pretrained` is not installed")
 def test_evaluate_on_finds_leakage_of_grey_images_with_an_encoder(tiny, tmp_path, digits_data):
     trained = pictures(tmp_path / "trained", digits_data.test, range(40))
     labels = listed(tmp_path / "labels.csv", digits_data.test, range(30))

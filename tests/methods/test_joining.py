@@ -25,13 +25,17 @@ def objective(found, log_probs, labels, prior):
     return -np.log(probs[np.arange(len(labels)), labels]).sum() - of_prior, powers
 
 
-def test_fit_powers_finds_the_minimum_of_the_definition():
+@pytest.mark.parametrize("prior", [Prior(0.8, 0.3, (0.6, 0.4)), Prior(1.0, 0.5, (1.0,))])
+def test_fit_powers_finds_the_minimum_of_the_definition(prior):
     log_probs, labels = learners(60, [0.5, 3.0])
     log_probs[1] = log_probs[1][:, [1, 0, 2, 3]]  # another learner, often wrong
-    prior = Prior(0.8, 0.3, (0.6, 0.4))
+    log_probs = log_probs[: len(prior.shares)]
     search = {"xatol": 1e-7, "fatol": 1e-9, "maxiter": 5000}
     best = minimize(
-        lambda found: objective(found, log_probs, labels, prior)[0], np.zeros(3), method="Nelder-Mead", options=search
+        lambda found: objective(found, log_probs, labels, prior)[0],
+        np.zeros(1 + len(prior.shares)),
+        method="Nelder-Mead",
+        options=search,
     )
     assert fit_powers(log_probs, labels, prior) == pytest.approx(
         objective(best.x, log_probs, labels, prior)[1], rel=1e-3

@@ -1,6 +1,7 @@
 """The page: as text, and in a browser."""
 
 import csv
+import io
 import os
 import re
 import shutil
@@ -11,12 +12,14 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from surelabel.cli.main import main
 from surelabel.config.run import Evaluation
-from surelabel.inference.trained_run import load
+from surelabel.inference.trained_run import fit, load
 from surelabel.report import Section, write_report
 from surelabel.utils.errors import UserError
+from surelabel.utils.intervals import wilson
 from tests.conftest import digits
 from tests.report.conftest import NAMES, trained
 
@@ -98,6 +101,19 @@ def test_page_compares_several_runs_first(several_page):
     assert page.index("3 runs compared") < page.index('id="run-0"') < page.index('id="run-1"')
     assert "These runs do not all have the same data" in page
     assert "★" in page
+
+
+def test_page_of_few_test_samples_has_intervals_and_no_ece(tiny, tmp_path):
+    run = fit(tiny, console=Console(file=io.StringIO()))  # 397 test samples
+    run.report(tmp_path / "few.html")
+    page = " ".join(Checker((tmp_path / "few.html").read_text(encoding="utf-8")).text)
+    for words in ("ECE", "Calibration error", "How far to trust its confidence", "too sure"):
+        assert words not in page
+    low, high = wilson(run.metrics["averaged"]["accuracy"], 397)
+    assert page.count(f"({100 * low:.0f} to {100 * high:.0f}\N{NO-BREAK SPACE}%)") >= 3  # card, sentence and table
+    another = fit(replace(tiny, out=str(tmp_path / "other")), console=Console(file=io.StringIO()))
+    write_report([run, another], tmp_path / "both.html")
+    assert "ECE 0" not in (tmp_path / "both.html").read_text(encoding="utf-8")
 
 
 def test_page_notes_a_missing_test_set(untested_run, tmp_path):

@@ -94,7 +94,7 @@ def test_measure_without_a_test_set_shows_the_unlabelled_pool(untested_run):
     recorded = read_recorded(RunFolder(untested_run))
     found = measured(untested_run)
     assert found.averaged is found.bins is found.confusion is found.mistakes is None
-    assert found.samples == 1400 - 40
+    assert found.samples == 1200 - 40
     assert not {sample.name for sample in found.uncertain} & {str(index) for index in recorded.labelled}
     assert sum(row.predicted for row in found.classes) == found.samples
     assert [row.labelled for row in found.classes] == [4] * 10

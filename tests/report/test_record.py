@@ -19,7 +19,7 @@ def test_read_recorded_reads_all_files(point_run):
     timings = [json.loads(line) for line in (point_run / "timings.jsonl").read_text().splitlines()]
     assert found.averaged == result["averaged"]
     assert found.raw == result["raw"]
-    assert found.tested == 397
+    assert found.tested == 597
     assert [row["step"] for row in found.history] == [4, 8, 12]
     assert found.seconds == pytest.approx(
         sum(row[key] for row in timings for key in ("views", "training", "evaluation"))

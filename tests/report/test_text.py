@@ -52,6 +52,17 @@ def test_verdict_takes_two_standard_errors_for_chance():
     assert "under-confident by 10.0" in words.verdict({"accuracy": 1.0, "confidence": 0.9}, 1000)
 
 
+def test_few_samples_have_an_interval_and_no_ece():
+    metrics = {"accuracy": 0.5, "ece": 0.1, "nll": 1.0, "brier": 0.5, "confidence": 0.8}
+    few, many = ({name: meaning for name, _, meaning in words.explained(metrics, 2, n)} for n in (40, 500))
+    assert "35 to 65" in few["Accuracy"]
+    assert "Calibration error" not in few
+    assert "interval" not in many["Accuracy"]
+    assert "Calibration error" in many
+    assert "(35 to 65" in words.verdict(metrics, 40)
+    assert "(" not in words.verdict(metrics, 500)
+
+
 def test_fullest_bin_in_words():
     bins = Groups(torch.tensor([0.0, 10, 30, 5]), torch.tensor([0.0, 4, 20, 4.5]), torch.tensor([0.0, 1, 15, 5]))
     assert words.fullest_bin(bins).replace(NO_BREAK, " ") == (

@@ -3,6 +3,7 @@ import io
 import numpy as np
 import pytest
 from rich.console import Console
+from scipy.stats import binomtest
 
 from surelabel.training.display import (
     Display,
@@ -13,6 +14,7 @@ from surelabel.training.display import (
     show_classes,
     show_result,
 )
+from surelabel.training.summary import summary
 
 
 @pytest.mark.parametrize(
@@ -23,10 +25,30 @@ def test_duration_is_readable(seconds, words):
 
 
 def test_format_metrics_skips_missing_ones():
-    assert (
-        format_metrics({"accuracy": 0.5, "ece": 0.1, "acceptance": 0.25}) == "accuracy 50.0%  ECE 0.100  accepted 25%"
-    )
+    row = {"accuracy": 0.5, "ece": 0.1, "acceptance": 0.25, "samples": 500}
+    assert format_metrics(row) == "accuracy 50.0%  ECE 0.100  accepted 25%"
     assert format_metrics({"labelled_loss": 1.25, "acceptance": None}) == "loss 1.250"
+
+
+def test_few_samples_give_an_interval_and_no_ece():
+    row = {"accuracy": 0.5, "ece": 0.1, "acceptance": 0.25, "samples": 40}
+    expected = binomtest(20, 40).proportion_ci(method="wilson")
+    assert format_metrics(row) == f"accuracy 50.0% ({expected.low:.0%} to {expected.high:.0%})  accepted 25%"
+    metrics = {"accuracy": 0.5, "ece": 0.1, "nll": 1.0, "brier": 0.5}
+    classes = [{"class": "cat", "count": 20, "accuracy": 0.5, "confidence": 0.7}]
+    groups = {"few": {"classes": 1, "count": 40, "accuracy": 0.5}}
+    shown = {}
+    for samples in (40, 500):
+        result = {"samples": samples, "averaged": metrics, "raw": metrics, "classes": classes, "groups": groups}
+        text = io.StringIO()
+        show_result(Console(file=text, width=120), result, summary([row | {"step": 1}]))
+        shown[samples] = text.getvalue()
+    for words in ("ECE", "Along the way"):
+        assert words in shown[500]
+        assert words not in shown[40]
+    assert shown[40].count("(35% to 65%)") == 3  # of both networks and of the group
+    assert "30% to 70%" in shown[40]  # of the class
+    assert " to " not in shown[500].replace("10 to 100", "")
 
 
 def test_describe_skipped_counts_and_names_files():
@@ -55,7 +77,7 @@ def test_display_shows_metrics_and_time_left(terminal):
     console = Console(file=text, force_terminal=terminal, width=120, force_interactive=terminal)
     with Display(10, 0, console) as display:
         display.step(5)
-        display.evaluation({"step": 5, "accuracy": 0.5, "ece": 0.1})
+        display.evaluation({"step": 5, "accuracy": 0.5, "ece": 0.1, "samples": 500})
     assert "accuracy 50.0%" in text.getvalue()
     assert "left" in text.getvalue()
 

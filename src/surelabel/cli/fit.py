@@ -34,11 +34,12 @@ EXTRA = {
     "resume": "continue the run in this folder; auto: the one that these options name, if it was begun",
     "minutes": "how long to train, instead of --steps",
     "from": "a run folder: its settings and labels, and those that --labels adds",
-    "accept": "with sure: write the samples of which this share should be right, such as 0.95, to accepted.csv, and "
-    "the others, the most useful first, to to_label.csv",
+    "accept": "with sure or --crossfit: write the samples of which this share should be right, such as 0.95, to "
+    "accepted.csv, and the others, the most useful first, to to_label.csv",
     "sets": "with sure: add to each prediction a set of classes that holds the right one with this probability, such "
     "as 0.9",
-    "cv": "after training, cross-validate with this many folds: train again without each, and test on it",
+    "crossfit": "for methods other than sure: train this many times more, each time without a fold of the labels; "
+    "calibrates the run and tells how far to trust it",
     "print_config": "print the complete config and stop",
 }
 SHOWN = {
@@ -58,7 +59,7 @@ class Options:
     config: RunConfig
     resume: bool
     minutes: float | None = None
-    folds: int | None = None
+    crossfit: int | None = None
     accept: float | None = None
     sets: float | None = None
     print_config: bool = False
@@ -92,16 +93,22 @@ def train(options: Options, labels_of: str | None = None) -> int:
 
     folder = options.config.folder
     try:
-        trained = fit(options.config, resume=options.resume, labels_of=labels_of, minutes=options.minutes)
+        trained = fit(
+            options.config,
+            resume=options.resume,
+            labels_of=labels_of,
+            minutes=options.minutes,
+            crossfit=options.crossfit,
+        )
         first = is_rank_zero()
         shut_down()
-        if first and (options.config.data not in NAMED_DATA or options.folds):
+        if first and (options.config.data not in NAMED_DATA or options.crossfit or options.accept):
             from surelabel.cli.fit_outputs import write_fit_outputs
 
-            write_fit_outputs(trained, options.folds, options.accept, options.sets)
+            write_fit_outputs(trained, options.accept, options.sets)
     except Stopped as stopped:
         if is_rank_zero():
-            again = f" --cv {options.folds}" if options.folds else ""
+            again = f" --crossfit {options.crossfit}" if options.crossfit else ""
             print(f"Stopped by {stopped} and saved. Resume with: surelabel fit --resume {folder}{again}")
         return stopped.exit_code
     if first:
@@ -123,7 +130,7 @@ def read_options(options: argparse.Namespace) -> Options:
     return replace(
         made,
         minutes=number_of(extra, "minutes", 0.01),
-        folds=number_of(extra, "cv", 2),
+        crossfit=number_of(extra, "crossfit", 2),
         accept=number_of(extra, "accept", 0.5, 1.0),
         sets=number_of(extra, "sets", 0.5, 1.0),
         print_config=options.print_config,
@@ -183,7 +190,7 @@ def _resumed(given: dict[str, Any], extra: dict[str, str]) -> Options:
     folder = Path(extra["resume"])
     if "steps" in given:
         raise UserError(f"--resume {folder} cannot change --steps: {MORE_STEPS}")
-    if set(given) - MACHINE or set(extra) - {"resume", "cv", "accept", "sets"}:
+    if set(given) - MACHINE or set(extra) - {"resume", "crossfit", "accept", "sets"}:
         raise UserError("--resume RUN continues with that run's own settings: leave the other options out")
     return Options(with_settings(replace(read_folder(folder, "--resume"), out=str(folder)), given), resume=True)
 

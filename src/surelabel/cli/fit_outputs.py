@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -11,16 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from surelabel.config.run import RunConfig
-from surelabel.config.settings import CONFIG
 from surelabel.data.source import UNLABELLED, Images, Source
 from surelabel.inference import cross_validation as estimate
 from surelabel.inference import trust
 from surelabel.inference.cross_validation import Estimate
+from surelabel.inference.learners import label_scores, leaves_out
 from surelabel.inference.near_duplicates import near_duplicates
 from surelabel.inference.prediction_sets import promise
 from surelabel.inference.predictions import Predictions
-from surelabel.inference.trained_run import TrainedRun, fit
+from surelabel.inference.trained_run import TrainedRun
 from surelabel.report.sections import ESTIMATE, stored_estimate
 from surelabel.training.display import PLAIN
 from surelabel.utils.errors import UserError
@@ -32,11 +30,7 @@ MOST_COMPARED = 20_000  # test pictures and labelled ones
 
 
 def write_fit_outputs(
-    run: TrainedRun,
-    folds: int | None = None,
-    accept: float | None = None,
-    sets: float | None = None,
-    console: Console | None = None,
+    run: TrainedRun, accept: float | None = None, sets: float | None = None, console: Console | None = None
 ) -> None:
     """Predict every unlabelled sample, estimate the accuracy, warn of what to doubt, and write the page."""
     console, promised = console or Console(), None
@@ -50,7 +44,7 @@ def write_fit_outputs(
         console.print("No predictions: every sample has a label. surelabel predict takes new ones", **PLAIN)
     for note in data_warnings(run):
         console.print(note, **PLAIN)
-    for words in _estimated(run, folds, accept, promised, console):
+    for words in _estimated(run, accept, promised):
         console.print(words, **PLAIN)
     _write_page(run, console)
 
@@ -64,26 +58,20 @@ def _with_sets(run: TrainedRun, coverage: float | None) -> tuple[Predictions, st
     except UserError as error:  # too few labels, which is known only when the folds are: nothing else need be lost
         return run.predict_pool(), f"No sets of classes: {error}"
     assert made.sets is not None
-    return made, promise(run.learners.scores, coverage, made.sets)
+    return made, promise(label_scores(run), coverage, made.sets)
 
 
-def _estimated(
-    run: TrainedRun, folds: int | None, accept: float | None, promised: str | None, console: Console
-) -> list[str]:
+def _estimated(run: TrainedRun, accept: float | None, promised: str | None) -> list[str]:
     """How accurate it is, as far as that can be told, in words; they are kept for the page."""
     data = run.data
-    if folds is not None:
-        found, of = estimate.retrain(run, folds, partial(_fold, console=console)), "the run itself"
-    elif run.config.method == "sure":
+    if leaves_out(run):
         return _trusted(run, accept, promised)
-    elif data.test is None and data.train.features is not None:
-        found = estimate.linear_probe(data.train, run.labelled, run.config.seed)
-        of = "a linear classifier on the same features"
-    elif data.test is None:
-        return [f"How accurate is it? surelabel fit --resume {run.path} --cv 5 trains five times more to tell"]
-    else:
+    if data.test is not None:
         return [f"Metrics on the {len(data.test)} test samples are in {run.path / 'result.json'}"]
-    words = format_estimate(found, of)
+    if data.train.features is None:
+        return [f"How accurate is it? surelabel fit --resume {run.path} --crossfit 5 trains five times more to tell"]
+    found = estimate.linear_probe(data.train, run.labelled, run.config.seed)
+    words = format_estimate(found)
     _store(run, asdict(found) | {"words": words})
     return [words]
 
@@ -110,13 +98,12 @@ def _trusted(run: TrainedRun, accept: float | None, promised: str | None) -> lis
     return words
 
 
-def format_estimate(found: Estimate, of: str) -> str:
-    """'Right for about 83 % of new samples (95 % interval 74 to 90), by cross-validation of ... over the 60 labels'."""
+def format_estimate(found: Estimate) -> str:
+    """'Right for about 83 % of samples (95 % interval 74 to 90), by cross-validation of ... over the 60 labels'."""
     low, high = found.interval
-    sure = "" if found.ece is None else f", calibration error (ECE) {found.ece:.3f}"
     return (
         f"Right for about {found.accuracy:.0%} of samples like the labelled ones (95% interval {low:.0%} to {high:.0%})"
-        f"{sure}, by cross-validation of {of} over the {found.labels} labels"
+        f", by cross-validation of a linear classifier on the same features over the {found.labels} labels"
     )
 
 
@@ -145,13 +132,6 @@ def data_warnings(run: TrainedRun) -> list[str]:
 def _batches(source: Source, index: NDArray[np.int64], batch: int = 256) -> Iterator[Images]:
     """These pictures, some at a time."""
     return (source.pictures(index[start : start + batch]) for start in range(0, len(index), batch))
-
-
-def _fold(config: RunConfig, console: Console) -> TrainedRun:
-    """Train without one fold of the labels, or resume that where it was begun; only the fold is shown."""
-    begun = (config.folder / CONFIG).is_file()
-    console.print(f"Cross-validation: {'resuming' if begun else 'training without'} part {config.holdout}", **PLAIN)
-    return fit(config, resume=begun, console=Console(quiet=True))
 
 
 def _write_page(run: TrainedRun, console: Console) -> None:

@@ -57,25 +57,24 @@ def check_together(given: dict[str, Any], extra: dict[str, str]) -> None:
 
 def check_beside(config: RunConfig, extra: dict[str, str]) -> None:
     """The same, of settings that a file or an earlier run may have brought."""
-    for key in ("minutes", "cv"):
-        if key in extra and config.processes > 1:
-            raise UserError(
-                f"--{key} is for one process, and this run has {config.processes}: add --devices 1 --nodes 1, or leave "
-                "it out"
-            )
-    for key, needed in (("cv", False), ("accept", True), ("sets", True)):
-        if key in extra and (config.method == "sure") != needed:
-            why = (
-                "is for method sure, whose labels are left out in turn"
-                if needed
-                else ("trains again to test, and sure has left each label out already")
-            )
-            raise UserError(f"--{key} {why}: leave it out")
-    for key in ("accept", "sets"):
-        if key in extra and config.data in NAMED_DATA:
-            raise UserError(f"--{key} is for data of your own: every sample of {config.data} has a label. Leave it out")
-    if "cv" in extra and config.holdout is not None:
-        raise UserError("--cv and --holdout do not go together: leave one out")
+    if "minutes" in extra and config.processes > 1:
+        raise UserError(
+            f"--minutes is for one process, and this run has {config.processes}: add --devices 1 --nodes 1, or leave "
+            "it out"
+        )
+    if "crossfit" in extra:
+        from surelabel.training.fit import check_crossfit
+
+        check_crossfit(config, number_of(extra, "crossfit", 2))
+    if "accept" in extra and config.method != "sure" and "crossfit" not in extra:
+        from surelabel.training.run_folder import RunFolder
+
+        if RunFolder(config.folder).crossfit is None:
+            raise UserError(f"--accept: {config.method} leaves no labels out to judge it by. Add --crossfit 5")
+    if "sets" in extra and config.method != "sure":
+        raise UserError(f"--sets is for method sure, and this is {config.method}: leave it out")
+    if "sets" in extra and config.data in NAMED_DATA:
+        raise UserError(f"--sets is for data of your own: every sample of {config.data} has a label. Leave it out")
 
 
 def number_of(extra: dict[str, str], key: str, least: float, below: float = float("inf")) -> Any:

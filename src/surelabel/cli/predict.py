@@ -37,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     coverage = coverage_asked(options)
     check_sets(options)
-    from surelabel.inference.prediction_sets import promise
     from surelabel.inference.trained_run import load
     from surelabel.training.display import describe_skipped
 
@@ -49,7 +48,10 @@ def run(options: argparse.Namespace) -> int:
     predictions.save(options.out, calibration)
     print(f"{len(predictions)} predictions in {options.out}")
     if predictions.sets is not None:
-        print(promise(trained.learners.scores, options.sets, predictions.sets))
+        from surelabel.inference.learners import label_scores
+        from surelabel.inference.prediction_sets import promise
+
+        print(promise(label_scores(trained), options.sets, predictions.sets))
     if predictions.skipped:
         print(describe_skipped(predictions.skipped))
     return 0

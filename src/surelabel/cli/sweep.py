@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     if twice := {key for key in keys if keys.count(key) > 1}:
         raise UserError(f"--space {min(twice)} is given twice")
     given = vars(options)
-    if refused := given.keys() & {*keys, "resume", "out", "minutes", "cv"}:
+    if refused := given.keys() & {*keys, "resume", "out", "minutes", "crossfit"}:
         raise UserError(f"--{min(refused)} cannot be combined with --space and --folder: leave it out")
     if given.get("holdout") == "none":
         options.holdout = None
@@ -167,13 +167,15 @@ def _objective(
     with path.with_name(f"{path.name}.log").open("w", encoding="utf-8") as log:
         try:
             made = with_settings(config, values | {"out": str(path)})
-            fit(made, console=Console(file=log, width=120), watch=watch)
+            trained = fit(made, console=Console(file=log, width=120), watch=watch)
             found = float(results.record_of(path)["final"][options.objective])
         except (UserError, RuntimeError, MemoryError) as error:  # RuntimeError: GPU out of memory
             traceback.print_exc(file=log)
             trial.set_user_attr("error", words_of(error))
             raise UserError(words_of(error)) from error
     trial.set_user_attr("folder", str(path))
+    assert trained.metrics is not None  # there is a test set
+    trial.set_user_attr("samples", trained.metrics["samples"])
     return found
 
 
@@ -185,9 +187,21 @@ def _free(folder: Path, name: str) -> Path:
 
 
 def _print_trial(study: "optuna.Study", trial: "optuna.trial.FrozenTrial") -> None:
-    value = "" if trial.value is None else f" {trial.value:.4f}"
+    value = "" if trial.value is None else f" {_shown(trial, study.user_attrs['asked']['objective'])}"
     error = f"  ({trial.user_attrs['error']})" if "error" in trial.user_attrs else ""
     print(f"trial {trial.number}: {trial.state.name.lower()}{value}  {_in_words(trial.params)}{error}", flush=True)
+
+
+def _shown(trial: "optuna.trial.FrozenTrial", objective: str) -> str:
+    """The value of a trial; an accuracy over few samples with its interval."""
+    from surelabel.utils.intervals import ENOUGH, wilson
+
+    assert trial.value is not None
+    samples = trial.user_attrs.get("samples")  # trials of an earlier version did not store it
+    if objective != "accuracy" or samples is None or samples >= ENOUGH:
+        return f"{trial.value:.4f}"
+    low, high = wilson(trial.value, samples)
+    return f"{trial.value:.4f} (95% interval {low:.2f} to {high:.2f}, by {samples} samples)"
 
 
 def _in_words(params: Mapping[str, Any]) -> str:
@@ -203,7 +217,7 @@ def _conclude(study: "optuna.Study", objective: str, config: RunConfig) -> None:
     if not done:
         raise UserError("no trial was completed: read the .log files of the runs, or widen the --space")
     best = study.best_trial
-    print(f"Best of {len(done)} complete trials: {objective} {best.value:.4f} {where(config)}")
+    print(f"Best of {len(done)} complete trials: {objective} {_shown(best, objective)} {where(config)}")
     print(f"Its settings: {_in_words(best.params)}\nIts run is in {best.user_attrs['folder']}")
 
 

@@ -1,8 +1,8 @@
 """Folds of the labels for cross-fitting: each label is predicted by models that have not seen it."""
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
 from scipy.sparse.csgraph import connected_components
 
 from surelabel.utils.rng import generator
@@ -11,6 +11,11 @@ ALWAYS_SEEN = -1
 MANY = 64
 BLOCK = 1024  # rows that are compared at a time, so that memory is linear in their number
 ALIKE = 0.99  # cosine of near-duplicates, as those of a picture and its copy at another quality
+
+
+def parts(fold: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The folds that have labels."""
+    return np.unique(fold[fold != ALWAYS_SEEN])
 
 
 def draw_folds(
@@ -48,6 +53,6 @@ def near_duplicates(rows: NDArray[np.float32]) -> NDArray[np.int64]:
     centred = (centred - centred.mean(0)) / np.maximum(centred.std(0), 1e-12)
     unit = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-12)
     blocks = (unit[start : start + BLOCK] @ unit.T > ALIKE for start in range(0, len(unit), BLOCK))
-    alike = scipy.sparse.vstack([scipy.sparse.csr_array(block) for block in blocks])
+    alike = vstack([csr_array(block) for block in blocks])
     groups: NDArray[np.int64] = connected_components(alike)[1].astype(np.int64)
     return groups

@@ -108,6 +108,15 @@ class Derived(Source):
         self.whole.prefetch(index)
 
 
+class Unlabelled(Derived):
+    """A source that does not tell the labels of the samples at these indices."""
+
+    def __init__(self, whole: Source, index: NDArray[np.int64]) -> None:
+        super().__init__(whole)
+        self.labels = whole.labels.copy()
+        self.labels[index] = UNLABELLED
+
+
 class Subset(Derived):
     """Some samples of a source, in this order."""
 

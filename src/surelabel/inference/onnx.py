@@ -22,6 +22,7 @@ from surelabel.models.heads import BayesianHead
 from surelabel.models.members_head import MembersHead
 from surelabel.models.network import Network
 from surelabel.models.paws_head import PawsHead
+from surelabel.models.prediction import Prediction
 from surelabel.training.evaluate import fixed_sample
 from surelabel.utils.errors import UserError, optional_import
 from surelabel.utils.files import atomic_write
@@ -110,6 +111,10 @@ class Exported(nn.Module):
         return ["probabilities", "std"] if has_std else ["probabilities"]
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        predicted = self._prediction(images).at(self.network.temperature)
+        return (predicted.probs,) if predicted.std is None else (predicted.probs, predicted.std)
+
+    def _prediction(self, images: Tensor) -> Prediction:
         if self.encoder is not None:
             images = self.encoder(images)
         features, head = self.network.features(images), self.network.head
@@ -118,14 +123,15 @@ class Exported(nn.Module):
             logits = mean[:, None] + spread[:, None] * self.noise
             sampled = logits.softmax(dim=-1)
             std, probs = torch.std_mean(sampled, dim=1, correction=0)
-            return probs, std
+            return Prediction(probs, std)
         if isinstance(head, MembersHead):
-            return head.mean_and_std(features)
+            return Prediction(*head.mean_and_std(features))
         if isinstance(head, PawsHead):
-            return (
-                equations.soft_nearest_neighbours(head(features)[:, -1], self.support, self.votes, head.temperature),
+            representations = head(features)[:, -1]
+            return Prediction(
+                equations.soft_nearest_neighbours(representations, self.support, self.votes, head.temperature)
             )
-        return (head(features).softmax(dim=-1),)
+        return Prediction(head(features).softmax(dim=-1))
 
 
 def _preprocessing(task: Task, module: Exported) -> dict[str, Any]:

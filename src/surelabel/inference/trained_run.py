@@ -1,5 +1,6 @@
 """A trained run: its config, data and network, each read on first use."""
 
+import shutil
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,7 @@ def fit(
     minutes: float | None = None,
     watch: Watch | None = None,
     save: bool = True,
+    crossfit: int | None = None,
 ) -> "TrainedRun":
     """Train a run and return it, with its data and network in memory.
 
@@ -58,8 +60,15 @@ def fit(
         minutes: how long to train, instead of the config's steps
         watch: called with each evaluation; an exception ends the run
         save: write the run to its folder; if false, nothing is written
+        crossfit: train so many further runs, each without one fold of the labels, to calibrate the run and to tell how
+            far to trust it; `minutes` are for all of them
     """
-    return TrainedRun.of(training.fit(config, resume, console, labels_of, components, minutes, watch, save))
+    run = TrainedRun.of(training.fit(config, resume, console, labels_of, components, minutes, watch, save, crossfit))
+    if crossfit is not None:
+        from surelabel.inference.crossfit import cross_fit
+
+        cross_fit(run, crossfit, console or Console())
+    return run
 
 
 def load(folder: str | Path, components: Components = NO_COMPONENTS) -> "TrainedRun":
@@ -143,7 +152,15 @@ class TrainedRun:
             network.load_state_dict(self._stored.weights(weights))
         except RuntimeError as error:
             raise UserError(f"{self.path}: the weights do not fit config.yaml: {error}") from error
+        network.temperature = self._stored.temperature
         return network.eval()
+
+    def set_temperature(self, temperature: float) -> None:
+        """Set the temperature of all predictions."""
+        for network in (self.network, self.raw_network):
+            network.temperature = temperature
+        for made in ("test_prediction", "metrics", "pool_prediction", "learners", "trust"):
+            vars(self).pop(made, None)
 
     @cached_property
     def history(self) -> list[dict[str, Any]]:
@@ -189,7 +206,9 @@ class TrainedRun:
         A run of `sure` also makes `sets` of classes that hold the right one with this probability.
         """
         if sets is not None:
-            self.learners.scores.check_enough(sets)
+            from surelabel.inference.learners import label_scores
+
+            label_scores(self).check_enough(sets)
         source = self.open(X, data_dir) if isinstance(X, str | Path) else source_like(X, self.form, self.task)
         self.check_form(source, str(X) if isinstance(X, str | Path) else "X")
         index = np.arange(len(source))
@@ -261,14 +280,16 @@ class TrainedRun:
 
     @cached_property
     def learners(self) -> "Learners":
-        """What the learners of a run of `sure` predict for labels unseen; raises a `UserError` for another method."""
+        """What was predicted for labels unseen, of a run that left its labels out in turn: of `sure`, or one that was
+        cross-fitted. Raises a `UserError` for another.
+        """
         from surelabel.inference.learners import learners
 
         return learners(self)
 
     @cached_property
     def trust(self) -> "Trust":
-        """How far the confidence can be trusted, of a run of `sure`; raises a `UserError` for another."""
+        """How far the confidence can be trusted, of a run that has `learners`; raises a `UserError` for another."""
         from surelabel.inference.trust import trust
 
         return trust(self)
@@ -296,9 +317,12 @@ class TrainedRun:
         """Write the run to a new folder, for `surelabel.load`."""
         target, data = RunFolder(folder), self.data
         target.create(self.config, self.task, build_data.fingerprint(data), self.labelled, data.train.encoding)
-        target.save_weights(AVERAGED, self.network.state_dict())
-        target.save_weights(RAW, self.raw_network.state_dict())
+        target.save_tensors(AVERAGED, self.network.state_dict())
+        target.save_tensors(RAW, self.raw_network.state_dict())
         target.write_history(self.history)
+        if self.folder is not None and self.folder.crossfit is not None:
+            for file in self.folder.path.glob("crossfit*.*"):
+                shutil.copyfile(file, target.path / file.name)
         if data.test is not None:
             target.write_result(self.metrics)
         self.folder = self.folder or target

@@ -1,7 +1,7 @@
 """How far the confidence of a cross-fitted run can be trusted, from its labels alone.
 
-Each label was left out by some members, for which its sample was one of the pool like any other. What they predict
-for it is what the run predicts for the pool. Shapes: n labels, N samples of the pool, K classes.
+Each label was left out by some members, or by a further run, for which its sample was one of the pool like any other.
+What they predict for it is what the run predicts for the pool. Shapes: n labels, N samples of the pool, K classes.
 """
 
 from collections.abc import Sequence
@@ -16,28 +16,23 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from surelabel.equations import Groups, bin_of, ece_of_bins, entropy
-from surelabel.inference.cross_validation import Z95, wilson
-from surelabel.inference.learners import Joined
+from surelabel.inference.learners import Joined, pool_of
 from surelabel.inference.suggest import LEAST as CANDIDATES
-from surelabel.inference.suggest import NothingUnlabelled, backbone_features, uncertain_and_diverse
+from surelabel.inference.suggest import backbone_features, uncertain_and_diverse
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.methods.joining import fit_powers, join
-from surelabel.methods.sure import PRIOR, by_fold
 from surelabel.utils.csv import write_csv
+from surelabel.utils.intervals import ENOUGH, Z95, wilson
 from surelabel.utils.rng import generator
 from surelabel.utils.words import some
 
 PRECISION = 0.95  # of the samples to accept, if the user names none
 RISK = 0.05  # of a lower bound
-# Labels that judge have also taught those that judge the others: the variance of a mean over them is about so many
-# times that over independent ones (the standard error of the accuracy was 1.2 times the binomial one in trials).
-SHARED = 1.5
 MARGIN, Z90 = 0.03, 1.28  # how much less may be right than was asked for, in nine of ten cases
 # A threshold is chosen by looking at the whole curve: the bounds hold for all of it together, as if of ten (a test).
 LOOKS = 10
 DOUBTED = 0.05  # a label is doubted if its class has less than this probability
 BINS = 10  # of confidence
-ENOUGH = 500  # labels for an ECE: by 40, that of perfect confidences is 0.1
 DIVERSE = 100  # samples to label that are chosen to differ; the rest are in the order of their entropy
 
 
@@ -48,13 +43,19 @@ class LeftOut:
     index: NDArray[np.int64]  # [n], in the pool
     labels: NDArray[np.int64]  # [n]
     probs: NDArray[np.float64]  # [n, K]
-    rank: NDArray[np.float64]  # [n], the share of the pool that the same members are as confident of, or more
+    rank: NDArray[np.float64]  # [n], the share of the pool that the same learners are as confident of, or more
     weights: NDArray[np.float64]  # [n], of mean 1: how much each counts, where the labels' classes are not the pool's
+    variance: float = 1.0  # of a mean over the labels, relative to one over independent predictions
+
+    @property
+    def effective(self) -> float:
+        """How many labels of equal weight would tell as much."""
+        return float(self.weights.sum() ** 2 / np.square(self.weights).sum())
 
     @property
     def size(self) -> float:
-        """How many independent labels of equal weight would tell as much."""
-        return float(self.weights.sum() ** 2 / np.square(self.weights).sum() / SHARED)
+        """How many labels of equal weight would, if they were independent."""
+        return self.effective / self.variance
 
     @property
     def confidence(self) -> NDArray[np.float64]:
@@ -92,7 +93,7 @@ class LeftOut:
     @property
     def bins(self) -> Groups | None:
         """Bins of confidence [M], for ECE and a reliability diagram; None if there are too few labels for these."""
-        if self.size < ENOUGH:
+        if self.effective < ENOUGH:
             return None
         sums = self.weights * [np.ones(len(self.labels)), self.confidence, self.right]
         place = bin_of(torch.from_numpy(self.confidence), BINS)
@@ -112,16 +113,15 @@ class LeftOut:
 def left_out(run: TrainedRun) -> LeftOut:
     """The left-out predictions of a run."""
     known = run.learners
-    labels, fold, logs, weights = known.labels, known.fold, known.logs, known.weights
+    labels, fold, logs, weights = known.labels, known.fold, known.log_probs, known.weights
     probs, rank = np.empty(logs.shape[1:]), np.empty(len(labels))
-    pool = np.log(by_fold(run.network, run.data.train, pool_of(run), known.folds, run.config.evaluation.batch))
     for v in np.unique(fold):
         here = fold == v
-        powers = fit_powers(logs[:, ~here], labels[~here], PRIOR, weights[~here])
+        powers = fit_powers(logs[:, ~here], labels[~here], known.prior, weights[~here])
         probs[here] = np.exp(join(logs[:, here], powers))
-        others = np.sort(np.exp(join(pool[:, :, v], powers).max(1)))
+        others = np.sort(np.exp(join(known.pool(v), powers).max(1)))
         rank[here] = 1 - np.searchsorted(others, probs[here].max(1)) / max(len(others), 1)
-    return LeftOut(known.index, labels, probs, rank, weights / weights.mean())
+    return LeftOut(known.index, labels, probs, rank, weights / weights.mean(), known.variance)
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Trust:
         less. The standard error is that of the labels which rank as high.
         """
         above = np.searchsorted(np.sort(self.known.rank), np.arange(1, len(self.order) + 1) / len(self.order), "right")
-        size = np.maximum(above * self.known.size / max(len(self.known.labels), 1), 1)
+        size = np.maximum(above * self.known.effective / max(len(self.known.labels), 1), 1)
         error = np.sqrt(self.precisions * (1 - self.precisions) / size)
         enough = self.precisions - np.maximum(Z90 * error - MARGIN, 0) >= precision
         return self.first(int(enough.nonzero()[0].max(initial=-1)) + 1)
@@ -271,14 +271,6 @@ def trust(run: TrainedRun) -> Trust:
     known = left_out(run)
     confidence = run.pool_prediction.probs.double().max(1).values.numpy() if len(pool_of(run)) else np.empty(0)
     return Trust(known, confidence, run.learners.joined)
-
-
-def pool_of(run: TrainedRun) -> NDArray[np.int64]:
-    """The unlabelled samples; none if every sample has a label."""
-    try:
-        return run.unlabelled
-    except NothingUnlabelled:
-        return np.empty(0, dtype=np.int64)
 
 
 def write_accepted(run: TrainedRun, found: Trust, precision: float, accepted: Path, rest: Path) -> Accepted:

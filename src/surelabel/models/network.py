@@ -33,11 +33,13 @@ class Network(nn.Module):
     """A backbone (samples -> features) and a head, for samples as they are stored.
 
     It normalises its input itself, so the statistics are saved with the weights. `forward` is the
-    only path that carries gradients: calling the parts would bypass a distributed wrapper.
+    only path that carries gradients: calling the parts would bypass a distributed wrapper. The `temperature`, which
+    left-out labels choose once it is trained, is that of `predict`; pseudo-labels are made by the head.
     """
 
     offset: Tensor
     scale: Tensor
+    temperature: float = 1.0
 
     def __init__(self, backbone: nn.Module, head: Head, task: Task) -> None:
         super().__init__()
@@ -82,7 +84,7 @@ class Network(nn.Module):
 
         `first` is the position of the first image in the global batch.
         """
-        return self.head.predict(self.features(images), rng, first)
+        return self.head.predict(self.features(images), rng, first).at(self.temperature)
 
 
 def running_statistics(network: nn.Module) -> list[Tensor]:

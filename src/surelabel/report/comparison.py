@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from surelabel.report import text as words
-from surelabel.report.run_view import Chart, RunView, chart, line_of
+from surelabel.report.run_view import Chart, RunView, chart, few, line_of
 
 # For each column its heading, whether more is better (None: neither), and its format.
 COLUMNS: dict[str, tuple[str, bool | None, Callable[[float | None], str]]] = {
@@ -38,7 +38,7 @@ def comparison(runs: Sequence[RunView]) -> list[list[Cell]]:
     """One row of cells per run, in the order of `COLUMNS`."""
     values = [_values(run) for run in runs]
     return [
-        [_cell(key, row[key], [its[key] for its, other in zip(values, runs, strict=True) if same_data(run, other)])
+        [_cell(run, key, row[key], [its[key] for its, other in zip(values, runs, strict=True) if same_data(run, other)])
          for key in COLUMNS]
         for run, row in zip(runs, values, strict=True)
     ]  # fmt: skip
@@ -47,18 +47,19 @@ def comparison(runs: Sequence[RunView]) -> list[list[Cell]]:
 def _values(run: RunView) -> dict[str, float | None]:
     last = run.recorded.last
     return {
-        **{key: run.averaged.get(key) for key in ("accuracy", "ece", "nll", "brier")},
+        **{key: run.averaged.get(key) for key in ("accuracy", "nll", "brier")},
+        "ece": None if run.few else run.averaged.get("ece"),
         "purity": last.get("purity"),
         "steps": last.get("step"),
         "seconds": run.recorded.seconds,
     }
 
 
-def _cell(key: str, value: float | None, rivals: list[float | None]) -> Cell:
+def _cell(run: RunView, key: str, value: float | None, rivals: list[float | None]) -> Cell:
     _, more, write = COLUMNS[key]
     known = [rival for rival in rivals if rival is not None]
     best = more is not None and len(known) > 1 and value == (max(known) if more else min(known))
-    return Cell(value, write(value), best)
+    return Cell(value, write(value) + (words.interval(value, run.samples, run.few) if key == "accuracy" else ""), best)
 
 
 def same_data(one: RunView, other: RunView) -> bool:
@@ -82,7 +83,7 @@ def overlaid(runs: Sequence[RunView]) -> list[Chart]:
     """Each kind of curve with one line per run; also for runs without values, so that a run keeps its style."""
     charts = []
     for key, (title, percent) in CURVES.items():
-        lines = [line_of(run.recorded, key, run.name) for run in runs]
+        lines = [line_of(run.recorded, "" if key == "ece" and few(run.recorded) else key, run.name) for run in runs]
         if any(line.drawable for line in lines):
             charts.append(chart(title, lines, percent, f"all-{key}"))
     return charts

@@ -93,7 +93,7 @@ def _environment() -> "Environment":
     )
     environment.filters |= {
         name: getattr(words, name)
-        for name in ("percent", "sure", "spread", "plain", "count", "time_taken", "data_name")
+        for name in ("percent", "sure", "spread", "plain", "count", "time_taken", "data_name", "interval")
     }
     return environment
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surelabel.config.run import RunConfig
-from surelabel.training.run_folder import RunFolder
+from surelabel.training.run_folder import CROSSFIT, RunFolder
 from surelabel.utils.errors import UserError
 
 Metrics = dict[str, float]
@@ -36,6 +36,7 @@ class Recorded:
     seconds: float | None  # in total
     images_per_second: float | None
     notes: tuple[str, ...]
+    temperature: float | None = None  # by further runs that left its labels out in turn
 
     @property
     def last(self) -> Metrics:
@@ -82,6 +83,7 @@ def read_recorded(folder: RunFolder) -> Recorded:
         seconds=sum(seconds) if seconds else None,
         images_per_second=float(np.median(speeds)) if speeds else None,
         notes=tuple(notes),
+        temperature=_metrics(_content(folder.path / CROSSFIT, notes, needed=False)).get("temperature"),
     )
 
 

@@ -83,12 +83,17 @@ class RunView:
 
     @property
     def headline(self) -> list[tuple[str, str, str]]:
-        return words.explained(self.averaged, len(self.recorded.classes)) if self.averaged else []
+        return words.explained(self.averaged, len(self.recorded.classes), self.samples) if self.averaged else []
+
+    @property
+    def few(self) -> bool:
+        """Whether there are too few test samples for an ECE, and for an accuracy without its interval."""
+        return bool(self.averaged) and words.is_few(self.samples)
 
     @property
     def sentences(self) -> list[str]:
         bins = self.measured and self.measured.bins
-        sentences = [words.fullest_bin(bins)] if bins else []
+        sentences = [words.fullest_bin(bins)] if bins and not self.few else []
         if {"accuracy", "confidence"} <= self.averaged.keys():
             sentences.append(words.verdict(self.averaged, self.samples))
         return sentences
@@ -106,7 +111,7 @@ class RunView:
 
     @property
     def bins(self) -> list[tuple[str, int, float, float]]:
-        return bin_rows(self.measured.bins) if self.measured and self.measured.bins else []
+        return bin_rows(self.measured.bins) if self.reliability and self.measured and self.measured.bins else []
 
     @property
     def grid(self) -> NDArray[np.int64] | None:
@@ -140,28 +145,34 @@ def view(run: TrainedRun, recorded: Recorded, name: str, anchor: str) -> RunView
     except UserError as error:
         missing = [words.unmeasured(recorded, error)]
     notes = [*words.state(recorded, measured), *words.departs(recorded, measured), *missing, *recorded.notes]
-    bins = measured.bins if measured else None
+    bins = measured.bins if measured and not words.is_few(measured.samples) else None
     drawn = None if bins is None else inline(figures.reliability(bins), f"{anchor}-reliability")
     return RunView(name, anchor, recorded, measured, notes, drawn, _charts(recorded, anchor), _recall(run))
 
 
 def _recall(run: TrainedRun) -> list[tuple[int, int]]:
     """How well the labels of each class were predicted without being seen; empty if none were left out."""
-    if run.config.method != "sure":
-        return []
     try:
         return run.trust.known.recall(len(run.task.classes))
-    except UserError:  # missing data, or no label that could be left out
+    except UserError:  # no labels were left out, or the data are missing
         return []
 
 
 def _charts(recorded: Recorded, anchor: str) -> list[Chart]:
     charts = []
     for number, (title, percent, keys) in enumerate(CURVES):
-        lines = [line for key, name in keys.items() if (line := line_of(recorded, key, name)).drawable]
+        hidden = {"ece", "raw_ece"} if few(recorded) else set()
+        shown = [line_of(recorded, key, name) for key, name in keys.items() if key not in hidden]
+        lines = [line for line in shown if line.drawable]
         if lines:
             charts.append(chart(title, lines, percent, f"{anchor}-curve-{number}"))
     return charts
+
+
+def few(recorded: Recorded) -> bool:
+    """Whether the evaluations had too few samples for an ECE."""
+    samples = recorded.last.get("samples")
+    return samples is not None and words.is_few(int(samples))
 
 
 def line_of(recorded: Recorded, key: str, name: str) -> Line:

@@ -24,9 +24,8 @@ def sections(runs: Sequence[TrainedRun], held_out: str | None = None, coverage: 
     """The sections for these runs; with `held_out` labels, also their calibration."""
     found = [estimated(run) for run in runs]
     for number, run in enumerate(runs):
-        if run.config.method == "sure":
-            with suppress(UserError):  # missing data, or no label that could be left out
-                found += [trusted(run, f"trust-{number}"), doubtful(run)]
+        with suppress(UserError):  # no labels were left out, or the data are missing
+            found += [trusted(run, f"trust-{number}"), doubtful(run)]
     for run in runs:
         with suppress(UserError):  # missing data, which the page reports
             found.append(to_label(run))
@@ -39,7 +38,7 @@ def sections(runs: Sequence[TrainedRun], held_out: str | None = None, coverage: 
 
 
 def stored_estimate(run: TrainedRun) -> dict[str, Any]:
-    """What `fit` stored of its estimate: an accuracy in words or, of `sure`, what was asked for."""
+    """What `fit` stored of its estimate: an accuracy in words or, of a run that left labels out, what was asked for."""
     try:
         stored = json.loads((run.path / ESTIMATE).read_text(encoding="utf-8"))
     except (OSError, ValueError):

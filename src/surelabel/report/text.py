@@ -9,6 +9,7 @@ from surelabel.report.predictions import Measured
 from surelabel.report.record import Metrics, Recorded
 from surelabel.training.display import duration
 from surelabel.utils.errors import UserError
+from surelabel.utils.intervals import ENOUGH, wilson
 
 
 def percent(value: float | None, digits: int = 1) -> str:
@@ -43,11 +44,25 @@ def data_name(data: str) -> str:
     return Path(data).name or data
 
 
+def is_few(samples: int | None) -> bool:
+    """Whether these are too few test samples for an ECE, and for an accuracy without its interval."""
+    return samples is not None and samples < ENOUGH
+
+
+def interval(accuracy: float | None, samples: int | None, few: bool = True) -> str:
+    """The 95 % interval of an accuracy, ' (58 to 82 %)'; nothing unless the samples are few."""
+    if not few or accuracy is None or not samples:
+        return ""
+    low, high = wilson(accuracy, samples)
+    return f" ({100 * low:.0f} to {percent(high, 0)})"
+
+
 def verdict(metrics: Metrics, samples: int | None) -> str:
     """Whether mean confidence and accuracy agree on the test set."""
     accuracy, confidence = metrics["accuracy"], metrics["confidence"]
     gap = confidence - accuracy
     means = f"On average it says {percent(confidence, 0)}, and it is right {percent(accuracy, 0)} of the time"
+    means += interval(accuracy, samples, is_few(samples))
     # An accuracy of 1 has no variance, but the confidence may have.
     variance = max(accuracy * (1 - accuracy), confidence * (1 - confidence))
     if samples and abs(gap) <= max(2 * math.sqrt(variance / samples), 0.0005):
@@ -66,16 +81,19 @@ def fullest_bin(bins: Groups) -> str:
     )
 
 
-def explained(metrics: Metrics, classes: int) -> list[tuple[str, str, str]]:
-    """Name, value and meaning of each headline metric."""
+def explained(metrics: Metrics, classes: int, samples: int | None = None) -> list[tuple[str, str, str]]:
+    """Name, value and meaning of each headline metric; of few samples an accuracy has its interval, and no ECE."""
     guess = {"nll": math.log(classes), "brier": 1 - 1 / classes} if classes else {}
     guessing = {key: f"; guessing gives {value:.2f}" for key, value in guess.items()}
     ece = "mean difference between confidence and accuracy (ECE); 0 is best"
     nll = f"surprise at the true class (negative log-likelihood); 0 is best{guessing.get('nll', '')}"
     brier = f"squared error of the probabilities; 0 is best{guessing.get('brier', '')}"
+    accuracy, right = metrics.get("accuracy"), "of the test samples are classified correctly"
+    if few := is_few(samples):
+        right = f"of {count(samples)} test samples are classified correctly; 95 % interval{interval(accuracy, samples)}"
     return [
-        ("Accuracy", percent(metrics.get("accuracy")), "of the test samples are classified correctly"),
-        ("Calibration error", plain(metrics.get("ece")), ece),
+        ("Accuracy", percent(accuracy), right),
+        *([] if few else [("Calibration error", plain(metrics.get("ece")), ece)]),
         ("NLL", plain(metrics.get("nll")), nll),
         ("Brier score", plain(metrics.get("brier")), brier),
     ]
@@ -89,7 +107,8 @@ def state(recorded: Recorded, measured: Measured | None) -> list[str]:
         reached = f"its last evaluation was at step {count(last['step'])}" if last else "it has no evaluation yet"
         weights = " All results are of the last saved weights." if measured else ""
         notes.append(f"This run is unfinished: {reached}, of {count(recorded.config.steps)} steps planned.{weights}")
-    if measured is not None and measured.averaged is None and recorded.config.method != "sure":
+    left_out = recorded.config.method == "sure" or recorded.temperature is not None
+    if measured is not None and measured.averaged is None and not left_out:
         notes.append(
             "These data have no test set: every label was used for training, so accuracy and calibration can at best "
             "be estimated. To measure them, label some samples and hold them out."

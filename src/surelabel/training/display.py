@@ -14,6 +14,7 @@ from rich.table import Table
 
 from surelabel.config.run import RunConfig
 from surelabel.training.summary import WINDOW, Summary
+from surelabel.utils.intervals import ENOUGH, wilson
 from surelabel.utils.words import some
 
 # Names of files and classes are not markup, and long lines are left to the terminal.
@@ -84,10 +85,19 @@ def _bar() -> list[ProgressColumn]:
 def format_metrics(row: dict[str, Any]) -> str:
     """'accuracy 71.2%  ECE 0.043  accepted 81%', as far as the row has them; the loss if there is no test set."""
     if "accuracy" in row:
-        shown = f"accuracy {row['accuracy']:.1%}  ECE {row['ece']:.3f}"
+        shown = f"accuracy {format_accuracy(row['accuracy'], row['samples'])}"
+        shown += f"  ECE {row['ece']:.3f}" if row["samples"] >= ENOUGH else ""
     else:
         shown = f"loss {row.get('labelled_loss', row.get('unlabelled_loss')):.3f}"
     return shown if row.get("acceptance") is None else f"{shown}  accepted {row['acceptance']:.0%}"
+
+
+def format_accuracy(accuracy: float, samples: float) -> str:
+    """'71.2%', or '71.2% (58% to 82%)', its 95 % interval, where the samples are few."""
+    if samples >= ENOUGH:
+        return f"{accuracy:.1%}"
+    low, high = wilson(accuracy, samples)
+    return f"{accuracy:.1%} ({low:.0%} to {high:.0%})"
 
 
 def describe_found(kind: str, samples: int, labels: NDArray[np.int64], classes: Sequence[str]) -> str:
@@ -123,20 +133,28 @@ def duration(seconds: float) -> str:
 def show_result(
     console: Console, result: dict[str, Any], summary: Summary | None = None, of: str = "test samples"
 ) -> None:
-    """Show the metrics on the samples named by `of`: overall, by class, and the summary of the evaluations."""
+    """Show the metrics on the samples named by `of`: overall, by class, and the summary of the evaluations.
+
+    Of few samples, accuracies have their 95 % interval, and there is no ECE.
+    """
+    samples = result["samples"]
     # Not the table's title, which would wrap the name of a file at the table's width.
-    console.print(f"On {result['samples']} {of}", style="italic", **PLAIN)
+    console.print(f"On {samples} {of}", style="italic", **PLAIN)
     table = _table("", "averaged weights", "raw weights")
-    names = {"accuracy": "accuracy", "ece": "ECE, calibration error", "nll": "NLL", "brier": "Brier score"}
+    kinds = result["averaged"], result["raw"]
+    interval = "" if samples >= ENOUGH else " (95% interval)"
+    table.add_row(f"accuracy{interval}", *(format_accuracy(kind["accuracy"], samples) for kind in kinds))
+    names = {"ece": "ECE, calibration error", "nll": "NLL", "brier": "Brier score"}
     for key, name in names.items():
-        form = "{:.1%}" if key == "accuracy" else "{:.3f}"
-        table.add_row(name, form.format(result["averaged"][key]), form.format(result["raw"][key]))
+        if key != "ece" or samples >= ENOUGH:
+            table.add_row(name, *(f"{kind[key]:.3f}" for kind in kinds))
     console.print(table)
-    show_classes(console, result["classes"])
+    show_classes(console, result["classes"], samples < ENOUGH)
     for name, group in result.get("groups", {}).items():
-        accuracy = "no test samples" if group["accuracy"] is None else f"{group['accuracy']:.1%}"
+        of_group = ENOUGH if samples >= ENOUGH else group["count"]
+        accuracy = "no test samples" if group["accuracy"] is None else format_accuracy(group["accuracy"], of_group)
         console.print(f"{GROUPS[name]} ({group['classes']}): {accuracy}", highlight=False)
-    if summary:
+    if summary and samples >= ENOUGH:
         over = f"{summary.window} evaluations" + (f" (fewer than {WINDOW})" if summary.window < WINDOW else "")
         console.print(
             f"Along the way, medians over {over}: last {summary.last_median_accuracy:.1%}, "
@@ -185,11 +203,24 @@ def show_calibration(console: Console, report: dict[str, Any]) -> None:
     _show_by_class(console, classes, "coverage", columns, f"The {WORST} classes that sets miss most often")
 
 
-def show_classes(console: Console, classes: Sequence[dict[str, Any]]) -> None:
-    """Show accuracy and confidence by class: the average hides classes that are learnt badly."""
-    columns = {"class": ("class", ""), "test samples": ("count", "")}
-    columns |= {name: (name, ".1%") for name in ("accuracy", "confidence")}
+def show_classes(console: Console, classes: Sequence[dict[str, Any]], few: bool = False) -> None:
+    """Show accuracy and confidence by class: the average hides classes that are learnt badly.
+
+    Of `few` test samples, with the 95 % interval of each accuracy.
+    """
+    columns = {"class": ("class", ""), "test samples": ("count", ""), "accuracy": ("accuracy", ".1%")}
+    if few:
+        columns["95% interval"] = ("interval", "")
+        classes = [row | {"interval": _interval(row["accuracy"], row["count"])} for row in classes]
+    columns["confidence"] = ("confidence", ".1%")
     _show_by_class(console, classes, "accuracy", columns, f"The {WORST} worst classes")
+
+
+def _interval(accuracy: float | None, samples: float) -> str | None:
+    if accuracy is None:
+        return None
+    low, high = wilson(accuracy, samples)
+    return f"{low:.0%} to {high:.0%}"
 
 
 def _show_by_class(

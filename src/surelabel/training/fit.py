@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from surelabel.config.run import CUSTOM, MACHINE, MORE_STEPS, RunConfig
-from surelabel.config.settings import flatten
+from surelabel.config.settings import CONFIG, flatten
 from surelabel.data.batch import Task
-from surelabel.data.source import DataSet
+from surelabel.data.folds import parts
+from surelabel.data.label_folds import folds_of
+from surelabel.data.source import DataSet, Unlabelled
 from surelabel.models.network import Network
 from surelabel.models.prediction import Prediction
 from surelabel.training import build, build_data, evaluate
@@ -67,14 +69,18 @@ def fit(
     minutes: float | None = None,
     watch: Watch | None = None,
     save: bool = True,
+    crossfit: int | None = None,
 ) -> Trained:
     """Train, evaluate on the whole test set and, with `save`, write everything to the run's folder.
 
     `labels_of` is the folder of another run on the same data, whose labelled samples are used. `components` are user
     data, a backbone or views. `minutes` sets the number of steps from the time that a few take here. `watch` is called
-    with each evaluation; an exception in it ends the run.
+    with each evaluation; an exception in it ends the run. `crossfit` says into how many folds the labels will be dealt,
+    each of which another run is to leave out: the minutes are for all of them together.
     """
     console = console or Console()
+    if crossfit is not None:
+        check_crossfit(config, crossfit, save)
     folder = RunFolder(config.folder) if save else None
     if resume:
         if folder is None:
@@ -88,29 +94,77 @@ def fit(
                 folder.check_writable()
         config = build.resolve(components.named_in_config(config))
         labels_from = None if labels_of is None else RunFolder(labels_of)
-    return _fit(config, folder, labels_from, resume, console, components, minutes, watch)
-
-
-def _fit(
-    config: RunConfig, folder: RunFolder | None, labels_of: RunFolder | None, resume: bool, console: Console,
-    components: Components, minutes: float | None, watch: Watch | None,
-) -> Trained:  # fmt: skip
     torch.set_num_threads(config.threads or 1)
     with reading(console) as progress:
         data, labelled = build_data.load_data(config, components, progress)
+    if labels_from is not None:
+        labels_from.check_same_data(build_data.task_of(data), build_data.fingerprint(data))
+        labelled = labels_from.labelled()
+    runs = 1 if crossfit is None else 1 + len(parts(fold_of_labels(config, data, labelled, crossfit)))
+    return _train(config, folder, data, labelled, resume, console, components, minutes, watch, runs)
+
+
+def check_crossfit(config: RunConfig, folds: int, save: bool = True) -> None:
+    """Raise where a run cannot be cross-fitted."""
+    reasons = {
+        f"there must be at least two folds, not {folds}": folds < 2,
+        "sure has left each label out already": config.method == "sure",
+        f"it is for one process, and this run has {config.processes}: set devices and nodes to 1": config.processes > 1,
+        "it tests on each label, and holdout on some: they do not go together": config.holdout is not None,
+        "the run in init may have learnt the labels that are left out": config.init is not None,
+        "it needs the run's folder: leave out save=False": not save,
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise UserError(f"crossfit: {reason}, or leave crossfit out")
+
+
+def fold_of_labels(config: RunConfig, data: DataSet, labelled: NDArray[np.int64], folds: int) -> NDArray[np.int64]:
+    """The fold [n] of each label of a run; raises a `UserError` where none can be left out."""
+    fold = folds_of(data.train, labelled, folds, config.seed)
+    if not len(parts(fold)):
+        raise UserError(
+            "no label can be left out, as each class has only one (near-duplicates count as one, suggested ones not "
+            "at all): leave cross-fitting out, or label more"
+        )
+    return fold
+
+
+def fit_without(
+    config: RunConfig,
+    folder: RunFolder,
+    data: DataSet,
+    labelled: NDArray[np.int64],
+    left_out: NDArray[np.int64],
+    components: Components,
+) -> Network:
+    """Train a run without these labels, or continue it, and return what is evaluated of it.
+
+    The samples stay in its pool, where nothing tells their classes. It is not tested, and shows nothing.
+    """
+    hidden = replace(data, train=Unlabelled(data.train, left_out), test=None, normalisation=(data.offset, data.scale))
+    config = replace(config, out=str(folder.path))
+    begun = (folder.path / CONFIG).exists()
+    kept = np.setdiff1d(labelled, left_out)
+    return _train(config, folder, hidden, kept, begun, Console(quiet=True), components).network
+
+
+def _train(
+    config: RunConfig, folder: RunFolder | None, data: DataSet, labelled: NDArray[np.int64], resume: bool,
+    console: Console, components: Components, minutes: float | None = None, watch: Watch | None = None, runs: int = 1,
+) -> Trained:  # fmt: skip
+    """Train on data in memory; `minutes` are for so many `runs` together."""
     task = build_data.task_of(data)
-    if labels_of is not None:
-        labels_of.check_same_data(task, build_data.fingerprint(data))
-        labelled = labels_of.labelled()
     seconds = None
     if config.processes == 1:
         _show_found(data, labelled, console)
     # Of several processes, each has its device only after the launch.
     here = config if config.processes == 1 else replace(config, device="cpu")
     loader = build.build_loader(here, data, labelled, components, World(0, config.processes))
-    if minutes is not None or (data.train.description and not resume and config.processes == 1 and not console.quiet):
+    is_told = (data.train.description or runs > 1) and not resume and config.processes == 1 and not console.quiet
+    if minutes is not None or is_told:
         seconds = seconds_per_step(config, data, loader, components)
-        config = config if minutes is None else _as_long_as(minutes, config, seconds, console)
+        config = config if minutes is None else _as_long_as(minutes / runs, config, seconds, console)
     method = build.build_method(config, len(data.train))
     network = build.build_network(config, task, components)
     if config.init is not None and not (resume and folder is not None and folder.has_checkpoint):
@@ -133,7 +187,7 @@ def _fit(
     if config.processes > 1:
         _show_found(data, labelled, console)
     name = config.data if components.data is None else data.name
-    _show_run(config, data, labelled, network, seconds, console, name)
+    _show_run(config, data, labelled, network, seconds, console, name, runs)
     trained = Trained(
         config, components, folder, task, data, labelled, state.evaluated, state.network, state.history
     )  # fmt: skip
@@ -148,6 +202,8 @@ def _fit(
             folder.write_history(state.history)  # a killed run may have left it ahead of its checkpoint
         with Display(config.steps, state.step, console, watch) as display:
             train_and_save(config, method, loader, state, data.test, folder, display, fabric)
+        for one in state.networks:
+            one.temperature = 1.0 if folder is None else folder.temperature
         return _tested(trained, console)
 
 
@@ -183,14 +239,16 @@ def _show_run(
     seconds: float | None,
     console: Console,
     name: str,
+    runs: int,
 ) -> None:
-    """Show what will be trained and, if the time of a step is known, how long it will take."""
+    """Show what will be trained and, if the time of a step is known, how long it and further `runs` will take."""
     parameters = sum(parameter.numel() for parameter in network.parameters())
     console.print(
         f"{config.method} on {name}: {len(labelled)} labels, {len(data.train)} "
         f"{'images' if len(data.train.shape) == 3 else 'samples'} in the pool, {len(data.classes)} classes; "
         f"{describe_network(config)} with {parameters:,} parameters, {config.steps} steps"
-        + ("" if seconds is None else f", about {duration(config.steps * seconds / TRAINING)} here"),
+        + ("" if runs == 1 else f"; trains {runs} times")
+        + ("" if seconds is None else f", about {duration(runs * config.steps * seconds / TRAINING)} here"),
         **PLAIN,
     )
     if config.holdout is not None and data.test is not None:

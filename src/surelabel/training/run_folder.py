@@ -33,6 +33,7 @@ from surelabel.utils.files import atomic_write
 
 CHECKPOINT, PREVIOUS, BEST = "checkpoint.pt", "checkpoint-previous.pt", "checkpoint-best.pt"
 AVERAGED, RAW = "weights.safetensors", "weights-raw.safetensors"
+CROSSFIT = "crossfit.json"
 # Files written during training.
 WRITTEN = (CHECKPOINT, PREVIOUS, BEST, AVERAGED, RAW, "metrics.jsonl", "result.json")
 
@@ -51,6 +52,8 @@ class RunFolder:
                        with the most accurate evaluation
     weights*.safetensors  the averaged weights, which are evaluated, and the raw ones
     result.json        the final metrics
+    crossfit.json      with --crossfit: the number of folds, and the temperature of the run's predictions; what was
+                       predicted without each fold is in crossfit-1-of-5.safetensors, ...
 
     A run on user data also gets predictions.csv, report.html and perhaps estimate.json.
     """
@@ -159,8 +162,8 @@ class RunFolder:
         write_checkpoint(newest, state.state_dict())
         if _best_so_far(state.history, state.step):
             _link(newest, self.path / BEST)
-        self.save_weights(AVERAGED, state.evaluated.state_dict())
-        self.save_weights(RAW, state.network.state_dict())
+        self.save_tensors(AVERAGED, state.evaluated.state_dict())
+        self.save_tensors(RAW, state.network.state_dict())
         self.write_history(state.history)
 
     def stored_state(self) -> tuple[dict[str, Any], str | None]:
@@ -179,20 +182,46 @@ class RunFolder:
             raise UserError(f"{'; '.join(damaged)}: no checkpoint to resume from. Remove the folder and start again")
         return {}, None
 
-    def save_weights(self, name: str, weights: dict[str, Tensor]) -> None:
+    def save_tensors(self, name: str, tensors: dict[str, Tensor]) -> None:
         with atomic_write(self.path / name, "wb") as file:
-            file.write(save_tensors({key: tensor.detach().cpu().contiguous() for key, tensor in weights.items()}))
+            file.write(save_tensors({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}))
 
     def weights(self, name: str = AVERAGED) -> dict[str, Tensor]:
         """The averaged weights, or with `RAW` those of the last step."""
+        return self.tensors(name, "weights yet", "let the run reach its first evaluation")
+
+    def tensors(self, name: str, what: str, remedy: str) -> dict[str, Tensor]:
+        """The tensors in a file of the run; `what` it lacks if that is missing, and what to do then."""
         try:
             return load_tensors((self.path / name).read_bytes())
         except OSError as error:
-            raise UserError(
-                f"{self.path} has no weights yet ({name}): let the run reach its first evaluation"
-            ) from error
+            raise UserError(f"{self.path} has no {what} ({name}): {remedy}") from error
         except SafetensorError as error:
             raise UserError(f"{self.path / name} is damaged: {error}") from error
+
+    @property
+    def crossfit(self) -> tuple[int, float] | None:
+        """How many folds of the labels were left out in turn, and the temperature by that; None if none were."""
+        if not (self.path / CROSSFIT).exists():
+            return None
+        with self._damage(CROSSFIT) as read:
+            return int(read["folds"]), float(read["temperature"])
+
+    @property
+    def temperature(self) -> float:
+        """That of the run's predictions."""
+        return self.crossfit[1] if self.crossfit else 1.0
+
+    def write_crossfit(self, folds: int, temperature: float) -> None:
+        self._write_json(CROSSFIT, {"folds": folds, "temperature": temperature})
+
+    def seconds_per_step(self) -> float | None:
+        """How long a step took, evaluations aside; None if that was not recorded."""
+        try:
+            rows = [json.loads(line) for line in (self.path / "timings.jsonl").read_text(encoding="utf-8").splitlines()]
+            return float(sum(row["stepping"] for row in rows) / sum(row["steps"] for row in rows))
+        except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
+            return None  # a kill may have left half a line
 
     def write_history(self, history: list[dict[str, Any]]) -> None:
         with atomic_write(self.path / "metrics.jsonl") as file:
