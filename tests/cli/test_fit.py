@@ -61,6 +61,7 @@ def test_fit_chooses_the_recipe_by_method_and_data(tmp_path):
         (["--network.name", "efficientnet-lite0", "--network.norm", "group"], "--network.norm has no effect"),
         (["--network.name", "efficientnet-lite0", "--network.stem_stride", "2"], "--network.stem-stride has no effect"),
         (["--encoder", "efficientnet-lite0", "--table.ignored", "a"], "--table.ignored has no effect"),
+        (["--method", "uda", "--drawn", "random"], "--drawn has no effect"),
         (["--encoder", "efficientnet-lite0", "--size", "paper"], "leave --size out"),
         (["--method", "uda+emo"], r"Did you mean 'uda\+ema'"),
         (["--method", "paws+"], r"Did you mean 'paws"),

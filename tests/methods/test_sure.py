@@ -1,5 +1,6 @@
 """The cross-fitted ensemble: what its members learn, and that a left-out label is left out of everything."""
 
+import io
 from dataclasses import replace
 
 import numpy as np
@@ -265,8 +266,19 @@ def test_labels_drawn_per_class_are_weighted_by_the_shares_of_the_pool(digits):
         labels[np.flatnonzero(y == k)[:4]] = k
     weights = trained(X, labels).network.head.class_weight.mean(0)
     assert weights[:5].min() > weights[5:].max()
-    settings = {"sure": replace(config().sure, drawn="random")}
-    assert torch.equal(trained(X, labels, **settings).network.head.class_weight, torch.ones(FOLDS, 10))
+    assert torch.equal(trained(X, labels, drawn="random").network.head.class_weight, torch.ones(FOLDS, 10))
+
+
+def test_fit_says_how_it_takes_the_labels_to_be_drawn_before_it_trains(digits):
+    X, y = digits
+    data = Components(DataSet("digits", SampleSource(X, some_labels(y), [str(number) for number in range(10)])))
+    said = {}
+    for drawn in ("auto", "random"):
+        text = io.StringIO()
+        fit(config(drawn=drawn), console=Console(file=text, width=200), components=data, save=False)
+        said[drawn] = text.getvalue()
+    assert said["auto"].index("taken as drawn at random") < said["auto"].index(f"step {STEPS}/{STEPS}")
+    assert "drawn" not in said["random"]
 
 
 def test_suggested_labels_are_learnt_but_judge_nothing(digits):

@@ -40,7 +40,7 @@ EXTRA = {
     "print_config": "print the complete config and stop",
 }
 SHOWN = {
-    "data": ("labels", "label_column", "data_dir", "holdout", "image_size", "encoder"),
+    "data": ("labels", "label_column", "drawn", "data_dir", "holdout", "image_size", "encoder"),
     "run": ("method", "steps", "seed", "out", "init", "fidelity"),
     "machine": ("device", "threads", "devices", "nodes", "precision"),
     "often changed": ("network.name", "optimizer.lr", "batch.labelled", "batch.ratio", "evaluation.every"),

@@ -7,7 +7,7 @@ predictions fit the powers of the learners.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from surelabel.config.run import RunConfig
 from surelabel.config.run import Sure as SureSettings
 from surelabel.data.batch import Batch
+from surelabel.data.drawn import drawn_per_class
 from surelabel.data.folds import ALWAYS_SEEN, draw_folds, near_duplicates
 from surelabel.data.loader import Loader
 from surelabel.data.source import DataSet, Source, in_batches
@@ -32,6 +33,7 @@ from surelabel.models.prediction import Prediction
 from surelabel.utils.devices import augmentation_device
 from surelabel.utils.distributed import World
 from surelabel.utils.errors import UserError
+from surelabel.utils.literals import Drawn
 
 MOMENTUM = 0.9  # of the mean prediction that a member's own pseudo-labels are aligned by
 # Of the members and the linear models: chosen on six tables and on training pictures, none of which is in a study.
@@ -83,11 +85,11 @@ class CrossFitLoader:
 @dataclass(frozen=True)
 class Sure:
     """Members learn labels, and soft labels: their own aligned prediction to the power `own`, times the teacher's to
-    the power 1 - `own`. Labels were `drawn` at random or per class; auto: per class if all have equally many.
+    the power 1 - `own`.
     """
 
     folds: int = 10
-    drawn: Literal["auto", "random", "per-class"] = "auto"
+    drawn: Drawn = "auto"
     own: float = 0.9
     seed: int = 0
     ratio: int = 4
@@ -115,7 +117,7 @@ class Sure:
                 f"network.name {config.network.name}: the number of members must be a multiple of sure.folds, "
                 f"{config.sure.folds}"
             )
-        return replace(self, folds=config.sure.folds, drawn=config.sure.drawn, own=config.sure.own, seed=config.seed)
+        return replace(self, folds=config.sure.folds, drawn=config.drawn, own=config.sure.own, seed=config.seed)
 
     def fill(self, config: RunConfig) -> RunConfig:
         return config
@@ -141,7 +143,7 @@ class Sure:
         labels = source.labels[labelled]
         fold = self.draw_folds(source, labelled)
         made = cross_fitted_teachers(
-            rows.numpy(), labelled, labels, fold, self.folds, len(data.classes), self.per_class(labels)
+            rows.numpy(), labelled, labels, fold, self.folds, len(data.classes), drawn_per_class(self.drawn, labels)
         )
         of_all = torch.full((len(source),), ALWAYS_SEEN)
         of_all[torch.from_numpy(labelled)] = torch.from_numpy(fold)
@@ -170,12 +172,6 @@ class Sure:
         if source.suggested is not None:
             fold[np.isin(groups, groups[source.suggested[labelled]])] = ALWAYS_SEEN
         return fold
-
-    def per_class(self, labels: NDArray[np.int64]) -> bool:
-        """Whether the labels were drawn class by class."""
-        counts = np.unique(labels, return_counts=True)[1]
-        alike = len(counts) > 1 and counts.min() == counts.max() > 1
-        return self.drawn == "per-class" or (self.drawn == "auto" and bool(alike))
 
     def before_evaluation(self, network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
         """Fit the powers to what members and linear models predict for labels that they have not seen."""
