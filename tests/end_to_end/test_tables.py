@@ -128,6 +128,7 @@ def test_fit_chooses_the_recipe_of_a_table():
             "--table.corruption has no effect",
         ),
         (["--data", "phc", "--label-column", "y"], "--label-column is of tables"),
+        (["--data", "phc", "--group-column", "patient"], "--group-column is of tables"),
         (["--data", "phc", "--table.noise", "0.5"], "--table.noise has no effect"),
         (["--data", "t.csv", "--method", "paws"], "paws compares crops of images, but a table has none"),
         (["--data", "t.csv", "--size", "paper"], "the paper has no tables"),

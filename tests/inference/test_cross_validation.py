@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy.stats import binomtest, norm
 
 from surelabel.data.arrays.source import SampleSource
@@ -11,6 +12,7 @@ from surelabel.inference.cross_validation import Estimate, linear_model, linear_
 from surelabel.inference.trained_run import fit
 from surelabel.models.frozen_features import FeatureSource
 from tests.conftest import digits
+from tests.helpers.tables import table_run
 
 
 def features(keep=range(10), seed=0):
@@ -98,6 +100,25 @@ def test_ood_fraction_is_zero_with_too_few_labels():
 
 
 @pytest.mark.slow
+def test_folds_keep_groups_whole_and_are_no_more_than_these(tmp_path):
+    table = tmp_path / "t.csv"
+    rows = "".join(f"patient {row % 3},{row},{row * row % 11},{'ab'[row // 3 % 2]}\n" for row in range(24))
+    table.write_text("patient,x,z,y\n" + rows)
+    run = fit(table_run(table, tmp_path / "run", group_column="patient"), console=Console(quiet=True))
+    tested = []
+
+    def train(config):
+        part = fit(config, console=Console(quiet=True))
+        names = part.test.names(np.arange(len(part.test)))
+        tested.append({number % 3 for number in names})
+        assert not tested[-1] & {number % 3 for number in part.data.train.names(part.labelled)}
+        return part
+
+    found = retrain(run, 5, train)
+    assert sorted(map(len, tested)) == [1, 1, 1]
+    assert (found.labels, found.folds) == (20, 3)
+
+
 def test_retrain_predicts_each_label_once_in_one_process(tiny):
     run = fit(tiny)
     run.config = replace(run.config, devices=2)

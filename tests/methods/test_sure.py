@@ -281,6 +281,20 @@ def test_fit_says_how_it_takes_the_labels_to_be_drawn_before_it_trains(digits):
     assert "drawn" not in said["random"]
 
 
+def test_samples_of_a_group_and_their_near_duplicates_share_a_fold(digits):
+    X, y = digits
+    X = X.copy()
+    X[7] = X[3]
+    source = SampleSource(X, some_labels(y), [str(number) for number in range(10)])
+    source.groups = np.arange(len(X))
+    source.groups[[3, 20, 21]] = 3
+    source.groups[[7, 40]] = 7
+    fold = sure.draw_folds(source, np.arange(60))
+    assert len(set(fold[[3, 7, 20, 21, 40]])) == 1
+    source.groups = None
+    assert len(set(sure.draw_folds(source, np.arange(60))[[3, 7, 20, 21, 40]])) > 1
+
+
 def test_suggested_labels_are_learnt_but_judge_nothing(digits):
     X, y = digits
     source = SampleSource(X, some_labels(y), [str(number) for number in range(10)])

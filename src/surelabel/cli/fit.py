@@ -40,7 +40,7 @@ EXTRA = {
     "print_config": "print the complete config and stop",
 }
 SHOWN = {
-    "data": ("labels", "label_column", "drawn", "data_dir", "holdout", "image_size", "encoder"),
+    "data": ("labels", "label_column", "group_column", "drawn", "data_dir", "holdout", "image_size", "encoder"),
     "run": ("method", "steps", "seed", "out", "init", "fidelity"),
     "machine": ("device", "threads", "devices", "nodes", "precision"),
     "often changed": ("network.name", "optimizer.lr", "batch.labelled", "batch.ratio", "evaluation.every"),
@@ -163,8 +163,9 @@ def check_used(config: RunConfig, given: dict[str, Any]) -> None:
     """Raise where a setting that the run never reads would look as if it did something."""
     ignored = ignored_settings(config)
     for key in given:
-        if key == "label_column" and not config.tabular:
-            raise UserError(f"--label-column is of tables, .csv or .parquet files, and {config.data} is none")
+        if key in ("label_column", "group_column") and not config.tabular:
+            option = key.replace("_", "-")
+            raise UserError(f"--{option} is of tables, .csv or .parquet files, and {config.data} is none")
         if key in ignored:
             raise UserError(f"--{key.replace('_', '-')} has no effect on this run ({config.method}): leave it out")
 

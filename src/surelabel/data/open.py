@@ -50,13 +50,14 @@ def open_data(
     progress: Progress | None = None,
     image_size: int | None = None,
     shape: tuple[int, int, int] | None = None,
+    group_column: str | None = None,
 ) -> DataSet:
     """The data set of this name, its files in `data_dir`, or the one at this path: a folder of images or of tar shards,
     or a .npz, .npy, .csv or .parquet file.
 
-    `label_column` and `of_table` say how to read a table. `label_files` name the classes of a folder's files, and
-    `image_size` is their side; reading a folder, which may take a while, tells its progress. Images of shards, and
-    ImageNet's, become `shape`, where given: (channels, height, width).
+    `label_column`, `group_column` and `of_table` say how to read a table. `label_files` name the classes of a folder's
+    files, and `image_size` is their side; reading a folder, which may take a while, tells its progress. Images of
+    shards, and ImageNet's, become `shape`, where given: (channels, height, width).
     """
     path = Path(data) if data_dir is None else Path(data_dir, data)
     if label_files and (data in NAMED or not path.is_dir()):
@@ -72,7 +73,7 @@ def open_data(
     if path.suffix == ".npy" and path.is_file():
         return array_files.load_npy(path)
     if path.suffix.lower() in TABLE_FILES and path.is_file():
-        return table.load(path, label_column, of_table or Table())
+        return table.load(path, label_column, of_table or Table(), group_column)
     if path.is_file():
         if path.suffix.lower() in OTHER_TABLES:
             raise UserError(f"{path}: tables are read from .csv and .parquet files; save it as one of these")

@@ -48,6 +48,7 @@ class Source(ABC):
     encoding: "Encoding | None" = None  # of a table: how its columns became numbers
     features: NDArray[np.float32] | None = None  # [N, D], where the samples are features of pictures
     block_size = 1  # samples that are best read together, as neighbours
+    groups: NDArray[np.int64] | None = None  # [N], the same for samples that belong together, such as one patient's
     # [N], whose labels were asked for because they are hard: they do not speak for the others
     suggested: NDArray[np.bool_] | None = None
 
@@ -83,7 +84,7 @@ class Derived(Source):
         self.labels, self.classes, self.shape = whole.labels, whole.classes, whole.shape
         self.kind, self.description, self.notes = whole.kind, whole.description, whole.notes
         self.skipped, self.encoding, self.features = whole.skipped, whole.encoding, whole.features
-        self.block_size, self.suggested = whole.block_size, whole.suggested
+        self.block_size, self.groups, self.suggested = whole.block_size, whole.groups, whole.suggested
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -112,6 +113,7 @@ class Subset(Derived):
         self.index = index
         self.labels = whole.labels[index]
         self.features = None if whole.features is None else whole.features[index]
+        self.groups = None if whole.groups is None else whole.groups[index]
         self.suggested = None if whole.suggested is None else whole.suggested[index]
 
     def samples(self, index: NDArray[np.int64]) -> Images:

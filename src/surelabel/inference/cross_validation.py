@@ -23,6 +23,7 @@ from surelabel.inference.trained_run import TrainedRun
 from surelabel.training import metrics
 from surelabel.training.evaluate import labelled_indices
 from surelabel.utils import devices
+from surelabel.utils.errors import UserError
 
 FOLDS = 5
 Z95 = 1.96  # normal quantile for 95 %
@@ -91,7 +92,11 @@ def linear_model(labels: int) -> Pipeline:
 def retrain(run: TrainedRun, folds: int, train: Callable[[RunConfig], TrainedRun]) -> Estimate:
     """Cross-validate the run itself: train it `folds` times, each in one process and without one fold."""
     config = replace(run.config, devices=1, nodes=1)
-    folds = min(folds, len(run.labelled))
+    groups = run.data.train.groups
+    parts = len(run.labelled) if groups is None else len(np.unique(groups[run.labelled]))
+    if parts < 2:
+        raise UserError("cross-validation needs labels in two groups of rows or more, and all labels are in one")
+    folds = min(folds, parts)
     probs, labels = [], []
     for part in range(1, folds + 1):
         out = str(Path(run.path, f"cv-{part}-of-{folds}"))

@@ -20,6 +20,7 @@ from surelabel.config.run import Sure as SureSettings
 from surelabel.data.batch import Batch
 from surelabel.data.drawn import drawn_per_class
 from surelabel.data.folds import ALWAYS_SEEN, draw_folds, near_duplicates
+from surelabel.data.groups import joined
 from surelabel.data.loader import Loader
 from surelabel.data.source import DataSet, Source, in_batches
 from surelabel.data.views import Chain, Corrupt, Identity, InComponents, Noise, View
@@ -166,8 +167,13 @@ class Sure:
         network.head.class_weight.copy_(loader.over)
 
     def draw_folds(self, source: Source, labelled: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The fold [n] of each label; near-duplicates share one, and suggested ones, which are hard, are in none."""
+        """The fold [n] of each label; near-duplicates and those of a group share one.
+
+        Suggested ones, which are hard, are in none.
+        """
         groups = near_duplicates(np.asarray(source.samples(labelled), dtype=np.float32))
+        if source.groups is not None:
+            groups = joined(groups, source.groups[labelled])
         fold = draw_folds(source.labels[labelled], self.folds, self.seed, groups)
         if source.suggested is not None:
             fold[np.isin(groups, groups[source.suggested[labelled]])] = ALWAYS_SEEN

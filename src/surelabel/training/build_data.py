@@ -31,8 +31,9 @@ def load_data(
     else:
         files = config.label_files
         data = open_data(
-            config.data, config.data_dir, config.label_column, config.table, files, progress, config.image_size
-        )
+            config.data, config.data_dir, config.label_column, config.table, files, progress, config.image_size,
+            group_column=config.group_column,
+        )  # fmt: skip
     if len(data.classes) < 2:
         named = f"one class only, {data.classes[0]!r}" if data.classes else "no class at all"
         raise UserError(
@@ -46,7 +47,8 @@ def load_data(
     labelled = build_split(config, data)
     if config.holdout is None:
         return data, labelled
-    held = choose_held_out(data.train.labels, labelled, parse_holdout(config.holdout), config.seed, data.classes)
+    request, train = parse_holdout(config.holdout), data.train
+    held = choose_held_out(train.labels, labelled, request, config.seed, data.classes, train.groups)
     return without(data, labelled, held)
 
 
