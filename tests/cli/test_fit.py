@@ -69,6 +69,7 @@ def test_fit_chooses_the_recipe_by_method_and_data(tmp_path):
         (["cifar11"], "Did you mean 'cifar10'"),
         (["phc", "steps"], "one argument too many"),
         (["phc", "--data", "cifar10"], "given twice"),
+        (["phc", "--all-probabilities"], "which a run on phc does not write"),
         (["--seed", "1", "--seed", "2"], "given twice"),
         (["--seed", "one"], "seed must be a whole number"),
         (["--data", ""], "data is empty"),

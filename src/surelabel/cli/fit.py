@@ -36,6 +36,7 @@ EXTRA = {
     "from": "a run folder: its settings and labels, and those that --labels adds",
     "accept": "with sure: write the samples of which this share should be right, such as 0.95, to accepted.csv, and "
     "the others, the most useful first, to to_label.csv",
+    "all_probabilities": "add to predictions.csv a column p_CLASS for each class, with its probability",
     "cv": "after training, cross-validate with this many folds: train again without each, and test on it",
     "print_config": "print the complete config and stop",
 }
@@ -58,6 +59,7 @@ class Options:
     minutes: float | None = None
     folds: int | None = None
     accept: float | None = None
+    all_probabilities: bool = False
     print_config: bool = False
 
 
@@ -69,6 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, text in EXTRA.items():
         if name == "print_config":
             extra.add_argument("--print-config", action="store_true", help=text)
+        elif name == "all_probabilities":
+            extra.add_argument("--all-probabilities", action="store_true", default=argparse.SUPPRESS, help=text)
         else:
             extra.add_argument(f"--{name}", action=Once, default=argparse.SUPPRESS, metavar=name.upper(), help=text)
     add_settings(parser, SHOWN)
@@ -95,10 +99,12 @@ def train(options: Options, labels_of: str | None = None) -> int:
         if first and (options.config.data not in NAMED_DATA or options.folds):
             from surelabel.cli.fit_outputs import write_fit_outputs
 
-            write_fit_outputs(trained, options.folds, options.accept)
+            write_fit_outputs(trained, options.folds, options.accept, options.all_probabilities)
     except Stopped as stopped:
         if is_rank_zero():
             again = f" --cv {options.folds}" if options.folds else ""
+            again += f" --accept {options.accept}" if options.accept else ""
+            again += " --all-probabilities" if options.all_probabilities else ""
             print(f"Stopped by {stopped} and saved. Resume with: surelabel fit --resume {folder}{again}")
         return stopped.exit_code
     if first:
@@ -122,6 +128,7 @@ def read_options(options: argparse.Namespace) -> Options:
         minutes=number_of(extra, "minutes", 0.01),
         folds=number_of(extra, "cv", 2),
         accept=number_of(extra, "accept", 0.5, 1.0),
+        all_probabilities="all_probabilities" in extra,
         print_config=options.print_config,
     )
 
@@ -180,7 +187,7 @@ def _resumed(given: dict[str, Any], extra: dict[str, str]) -> Options:
     folder = Path(extra["resume"])
     if "steps" in given:
         raise UserError(f"--resume {folder} cannot change --steps: {MORE_STEPS}")
-    if set(given) - MACHINE or set(extra) - {"resume", "cv", "accept"}:
+    if set(given) - MACHINE or set(extra) - {"resume", "cv", "accept", "all_probabilities"}:
         raise UserError("--resume RUN continues with that run's own settings: leave the other options out")
     return Options(with_settings(replace(read_folder(folder, "--resume"), out=str(folder)), given), resume=True)
 

@@ -29,13 +29,17 @@ MOST_COMPARED = 20_000  # test pictures and labelled ones
 
 
 def write_fit_outputs(
-    run: TrainedRun, folds: int | None = None, accept: float | None = None, console: Console | None = None
+    run: TrainedRun,
+    folds: int | None = None,
+    accept: float | None = None,
+    all_probabilities: bool = False,
+    console: Console | None = None,
 ) -> None:
     """Predict every unlabelled sample, estimate the accuracy, warn of what to doubt, and write the page."""
     console = console or Console()
     if (run.data.train.labels == UNLABELLED).any():
         predictions = run.predict_pool()
-        predictions.save(run.path / PREDICTIONS)
+        predictions.save(run.path / PREDICTIONS, all_probabilities=all_probabilities)
         console.print(f"{len(predictions):,} predictions in {run.path / PREDICTIONS}", **PLAIN)
     else:
         console.print("No predictions: every sample has a label. surelabel predict takes new ones", **PLAIN)

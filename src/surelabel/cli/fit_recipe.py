@@ -68,6 +68,8 @@ def check_beside(config: RunConfig, extra: dict[str, str]) -> None:
                 else ("trains again to test, and sure has left each label out already")
             )
             raise UserError(f"--{key} {why}: leave it out")
+    if "all_probabilities" in extra and config.data in NAMED_DATA:
+        raise UserError(f"--all-probabilities is of predictions.csv, which a run on {config.data} does not write")
     if "cv" in extra and config.holdout is not None:
         raise UserError("--cv and --holdout do not go together: leave one out")
 

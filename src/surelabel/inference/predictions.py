@@ -12,7 +12,7 @@ from torch import Tensor
 from surelabel.data.source import FilesSkipped
 from surelabel.equations import entropy
 from surelabel.models.prediction import Prediction
-from surelabel.utils.csv import write_csv
+from surelabel.utils.csv import escape_formula, write_csv
 
 if TYPE_CHECKING:
     from surelabel.inference.calibration import Calibration
@@ -53,11 +53,12 @@ class Predictions:
         """The std of each probability [N, K] over a Bayesian head's draws or over members; None for any other head."""
         return None if self.prediction.std is None else self.prediction.std.numpy()
 
-    def save(self, path: str | Path, calibration: "Calibration | None" = None) -> None:
+    def save(self, path: str | Path, calibration: "Calibration | None" = None, all_probabilities: bool = False) -> None:
         """Write one line per sample: its name, the most likely class, its probability, and the entropy.
 
-        A Bayesian head, or an ensemble, adds the std of that probability. `calibration` corrects probability and
-        entropy, and adds the prediction set, the most likely class first, and its size.
+        A Bayesian head, or an ensemble, adds the std of that probability. `calibration` corrects probabilities and
+        entropy, and adds the prediction set, the most likely class first, and its size. `all_probabilities` adds a
+        column `p_CLASS` for each class.
         """
         raw = self.prediction.probs
         number = raw.argmax(dim=-1, keepdim=True)
@@ -71,6 +72,8 @@ class Predictions:
         if calibration is not None:
             sets = calibration.sets(raw)
             columns |= {"set": _format_sets(sets, raw, self.class_names), "set_size": sets.sum(dim=1).tolist()}
+        if all_probabilities:  # as the column `class` writes the names
+            columns |= {f"p_{escape_formula(name)}": probs[:, k].tolist() for k, name in enumerate(self.class_names)}
         rows = zip(self.names, self.classes.tolist(), *columns.values(), strict=True)
         write_csv(Path(path), ["sample", "class", *columns], rows)
 
