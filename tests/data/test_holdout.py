@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surelabel.data.holdout import Fold, choose_held_out, parse_holdout, without
+from surelabel.data.source import DataSet, Subset
 from surelabel.utils.errors import UserError
 
 NAMES = ("a", "b", "c")
@@ -96,6 +97,19 @@ def test_groups_of_one_row_are_held_out_as_rows_are():
         expected = choose_held_out(labels, labelled, request, 0, NAMES)
         found = choose_held_out(labels, labelled, request, 0, NAMES, alone)
         np.testing.assert_array_equal(found, expected)
+
+
+def test_the_rest_of_a_held_out_group_is_not_learnt(digits_data):
+    source = Subset(digits_data.train, np.arange(20))
+    source.groups = np.arange(20) // 2
+    data, kept = without(DataSet("d", source), np.array([2, 3, 6, 7]), np.array([2]))
+    assert len(data.train) == 19
+    assert data.train.names(kept) == [6, 7]
+
+
+def test_holdout_needs_labels_drawn_at_random():
+    with pytest.raises(UserError, match="suggested"):
+        choose_held_out(np.arange(3), np.arange(0), Fraction(1, 2), 0, NAMES)
 
 
 def test_holdout_leaves_the_pool(digits_data):

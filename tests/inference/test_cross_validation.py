@@ -99,7 +99,21 @@ def test_ood_fraction_is_zero_with_too_few_labels():
     assert ood_fraction(source, labelled[:5]) == 0
 
 
-@pytest.mark.slow
+def test_suggested_labels_are_not_tested_on(tmp_path):
+    source, labelled, _ = features()
+    source.suggested = np.isin(np.arange(len(source)), labelled[::3])
+    assert linear_probe(source, labelled, seed=3).labels == 40
+    (tmp_path / "t.csv").write_text(
+        "x,y\n" + "".join(f"{x * x % 7},{'ab'[x % 2] if x < 20 else ''}\n" for x in range(30))
+    )
+    (tmp_path / "more.csv").write_text("sample,label,drawn\n25,a,suggested\n26,b,suggested\n3,b,suggested\n")
+    labels = str(tmp_path / "more.csv")
+    run = fit(table_run(tmp_path / "t.csv", tmp_path / "run", labels=labels), console=Console(quiet=True))
+    quiet = Console(quiet=True)
+    assert len(run.labelled) == 22
+    assert retrain(run, 2, lambda config: fit(config, console=quiet)).labels == 19
+
+
 def test_folds_keep_groups_whole_and_are_no_more_than_these(tmp_path):
     table = tmp_path / "t.csv"
     rows = "".join(f"patient {row % 3},{row},{row * row % 11},{'ab'[row // 3 % 2]}\n" for row in range(24))
@@ -119,6 +133,7 @@ def test_folds_keep_groups_whole_and_are_no_more_than_these(tmp_path):
     assert (found.labels, found.folds) == (20, 3)
 
 
+@pytest.mark.slow
 def test_retrain_predicts_each_label_once_in_one_process(tiny):
     run = fit(tiny)
     run.config = replace(run.config, devices=2)

@@ -16,6 +16,8 @@ from surelabel.config.run import CUSTOM
 from surelabel.data.arrays.source import SampleSource
 from surelabel.data.folds import ALWAYS_SEEN, draw_folds
 from surelabel.data.source import DataSet
+from surelabel.inference.trained_run import TrainedRun
+from surelabel.inference.trust import left_out
 from surelabel.methods.cross_fitted import cross_fitted_teachers, pool_shares
 from surelabel.methods.propagation import neighbour_graph, propagate
 from surelabel.methods.sure import by_fold, matched_powers, sure
@@ -302,5 +304,45 @@ def test_suggested_labels_are_learnt_but_judge_nothing(digits):
     fold = sure.draw_folds(source, np.arange(60))
     assert (fold[::3] == ALWAYS_SEEN).all()
     assert (fold[1::3] != ALWAYS_SEEN).all()
-    source._images[1] = X[0]  # a copy of a suggested one
-    assert sure.draw_folds(source, np.arange(60))[1] == ALWAYS_SEEN
+    source._images = X.copy()
+    source._images[1] = X[0]  # a copy of a suggested one, which must not be learnt where this one is left out
+    fold = sure.draw_folds(source, np.arange(60))
+    assert fold[0] == fold[1] != ALWAYS_SEEN
+    data = Components(DataSet("digits", source))
+    run = TrainedRun.of(fit(config(), console=Console(quiet=True), components=data, save=False))
+    assert left_out(run).index.tolist() == [number for number in range(60) if number % 3]
+
+
+def test_shares_and_powers_are_those_of_labels_drawn_at_random(digits):
+    """Suggested labels that share a fold with others are left out with them, and judge nothing."""
+    X, y = digits
+    rows, index, labels = X / 16, np.arange(60), y[:60]
+    random = index < 40
+    fold = np.arange(60) % FOLDS
+    made = cross_fitted_teachers(rows, index, labels, fold, FOLDS, 10, at_random=random)
+    for v in range(FOLDS):
+        counts = np.bincount(labels[random & (fold != v)], minlength=10)
+        np.testing.assert_allclose(made.shares[v], (counts + 1) / (counts.sum() + 10))
+    everything = cross_fitted_teachers(rows, index, labels, fold, FOLDS, 10)
+    assert np.abs(everything.powers - made.powers).max() > 1e-3
+    none = cross_fitted_teachers(rows, index, labels, fold, FOLDS, 10, at_random=random & False)
+    np.testing.assert_array_equal(none.probs, everything.probs)
+
+
+def test_labels_are_taken_as_drawn_by_those_drawn_at_random(digits):
+    """Four of each class; the suggested ones, which are uneven, do not count."""
+    X, y = digits
+    labels = np.full(len(y), -1)
+    for k in range(10):
+        labels[np.flatnonzero(y == k)[:4]] = k
+    asked = np.flatnonzero(labels == -1)[:7]
+    labels[asked] = y[asked]
+    source = SampleSource(X, labels, [str(number) for number in range(10)])
+    weights = {}
+    for suggested in (True, False):
+        source.suggested = np.isin(np.arange(len(X)), asked) & suggested
+        data = Components(DataSet("digits", source))
+        run = fit(config(), console=Console(quiet=True), components=data, save=False)
+        weights[suggested] = run.network.head.class_weight
+    assert not torch.equal(weights[True], torch.ones(FOLDS, 10))
+    assert torch.equal(weights[False], torch.ones(FOLDS, 10))

@@ -53,6 +53,8 @@ def write_fit_outputs(
 def _estimated(run: TrainedRun, folds: int | None, accept: float | None, console: Console) -> list[str]:
     """How accurate it is, as far as that can be told, in words; they are kept for the page."""
     data = run.data
+    if data.test is None and not data.train.at_random(run.labelled).any():
+        return ["How accurate is it? All labels are of suggested samples, which are hard ones: label some at random"]
     if folds is not None:
         found, of = estimate.retrain(run, folds, partial(_fold, console=console)), "the run itself"
     elif run.config.method == "sure":

@@ -95,10 +95,11 @@ def from_run(given: dict[str, Any], extra: dict[str, str]) -> tuple[dict[str, An
     config = read_folder(folder, "--from")
     inside = Path(config.data, "labels.csv")
     earlier = config.label_files or ((str(inside),) if inside.is_file() else ())
-    if not earlier:
+    if not earlier and not (config.tabular and config.labels == "all"):
         raise UserError(
             f"{folder} took its labels from {config.data} itself: --from is for folders of pictures whose classes a "
-            ".csv file names. Add the new labels there, and fit again without --from"
+            ".csv file names, and for tables of which all labels are used. Add the new labels there, and fit again "
+            "without --from"
         )
     rest = {key: value for key, value in extra.items() if key != "from"}
     out = next(name for number in count(2) if not Path(name := f"{str(folder).rstrip('/')}-{number}").exists())

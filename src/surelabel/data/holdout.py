@@ -47,6 +47,8 @@ def choose_held_out(
     differ by one sample at most; a class with a single label is then missing where that one is tested on. With `groups`
     [N] of all samples, whole groups are taken, and so the shares and parts are only about equal.
     """
+    if not len(labelled):
+        raise UserError("holdout: all labels are of suggested samples, which are hard ones: label some at random")
     order = generator(seed, "holdout").permutation(labelled)
     order = order[np.argsort(labels[order], kind="stable")]
     if isinstance(request, Fold):
@@ -87,8 +89,14 @@ def _whole_groups(labels: NDArray[np.int64], groups: NDArray[np.int64], share: f
 
 
 def without(data: DataSet, labelled: NDArray[np.int64], held: NDArray[np.int64]) -> tuple[DataSet, NDArray[np.int64]]:
-    """The data set that tests on those held out, which its pool then lacks, and the labelled ones of the rest."""
-    rest = np.setdiff1d(np.arange(len(data.train)), held)
-    kept = np.searchsorted(rest, np.setdiff1d(labelled, held))
+    """The data set that tests on those held out, which its pool then lacks, and the labelled ones of the rest.
+
+    The rest of a group stays in the pool, unlabelled.
+    """
+    rest, learnt = np.setdiff1d(np.arange(len(data.train)), held), np.setdiff1d(labelled, held)
+    groups = data.train.groups
+    if groups is not None:
+        learnt = learnt[~np.isin(groups[learnt], groups[held])]
+    kept = np.searchsorted(rest, learnt)
     train, test = Subset(data.train, rest), Subset(data.train, held)
     return replace(data, train=train, test=test, normalisation=(data.offset, data.scale)), kept

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from surelabel.data.folds import ALWAYS_SEEN
+from surelabel.data.label_rows import DRAWN_COLUMN, SUGGESTED
 from surelabel.equations import entropy
 from surelabel.inference.cross_validation import Z95, wilson
 from surelabel.inference.suggest import LEAST as CANDIDATES
@@ -103,10 +104,12 @@ def left_out(run: TrainedRun) -> LeftOut:
         raise UserError(f"{run.name} was trained by {run.config.method}, which leaves no labels out: use sure")
     labels = run.data.train.labels[run.labelled]
     fold = method.draw_folds(run.data.train, run.labelled)
-    counted = fold != ALWAYS_SEEN
+    counted = (fold != ALWAYS_SEEN) & run.data.train.at_random(run.labelled)
     index, labels, fold = run.labelled[counted], labels[counted], fold[counted]
     if not len(index):
-        raise UserError(f"{run.name}: each class has one label only, so none could be left out. Label more")
+        raise UserError(
+            f"{run.name}: no label could be left out, as each class has only one that was drawn at random. Label more"
+        )
     batch = run.config.evaluation.batch
     logs = np.log(by_fold(run.network, run.data.train, index, method.folds, batch)[:, np.arange(len(index)), fold])
     probs, rank = np.empty(logs.shape[1:]), np.empty(len(index))
@@ -249,8 +252,11 @@ def write_accepted(run: TrainedRun, found: Trust, precision: float, accepted: Pa
     columns = ["sample", "class", "confidence"]
     write_csv(accepted, columns, ((names[i], classes[i], found.confidence[i]) for i in taken))
     order = left[most_useful(run, left)]
-    rows = ((n, names[i], "", classes[i], found.confidence[i]) for n, i in enumerate(order, 1))
-    write_csv(rest, ["rank", "sample", "label", "predicted", "confidence"], rows)
+    ids = run.data.train.ids
+    own: list[tuple[str, ...]] = [()] * len(names) if ids is None else [(one,) for one in ids[run.unlabelled]]
+    column = [] if ids is None else ["id"]
+    rows = ((n, names[i], *own[i], "", SUGGESTED, classes[i], found.confidence[i]) for n, i in enumerate(order, 1))
+    write_csv(rest, ["rank", "sample", *column, "label", DRAWN_COLUMN, "predicted", "confidence"], rows)
     return chosen
 
 

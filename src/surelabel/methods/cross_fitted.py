@@ -36,14 +36,23 @@ class Teachers:
 
 
 def cross_fitted_teachers(
-    rows: Rows, index: Labels, labels: Labels, fold: Labels, folds: int, classes: int, per_class: bool = False
+    rows: Rows,
+    index: Labels,
+    labels: Labels,
+    fold: Labels,
+    folds: int,
+    classes: int,
+    per_class: bool = False,
+    at_random: NDArray[np.bool_] | None = None,
 ) -> Teachers:
     """Teachers for the pool `rows` [N, d], whose samples at `index` [n] have these labels and folds.
 
     Each is label propagation joined with logistic regression. The powers of v are fitted to predictions for the labels
     of each other fold u, by learners that have seen neither u nor v. Where labels were drawn `per_class`, the shares of
-    the pool are estimated from what the teacher says of it.
+    the pool are estimated from what the teacher says of it. Labels that were not drawn `at_random` are learnt; they
+    enter no share and no power, unless all are such.
     """
+    speaks = at_random if at_random is not None and at_random.any() else np.ones(len(labels), dtype=np.bool_)
     block = np.where(fold == ALWAYS_SEEN, folds, fold)
     # What propagation gives without some folds is a sum over the others, so it runs once.
     mass = spread(neighbour_graph(rows), index, block * classes + labels, (folds + 1) * classes)
@@ -53,7 +62,7 @@ def cross_fitted_teachers(
         return ~np.isin(fold, list(out))
 
     def by_propagation(out: frozenset[int], at: Labels | slice) -> NDArray[np.float64]:
-        shares = smoothed_shares(labels[seen(out)], classes)
+        shares = smoothed_shares(labels[seen(out) & speaks], classes)
         kept = mass[:, [part for part in range(folds + 1) if part not in out]].sum(1)
         return as_probs(kept, shares)[at]
 
@@ -71,12 +80,12 @@ def cross_fitted_teachers(
     probs = np.empty((folds, len(rows), classes), np.float32)
     powers = np.empty((folds, 2))
     for v in range(folds):
-        others = [u for u in range(folds) if u != v and (fold == u).any()]
-        parts = [(both(frozenset((u, v)), index[fold == u]), labels[fold == u]) for u in others]
+        judged = {u: (fold == u) & speaks for u in range(folds) if u != v}
+        parts = [(both(frozenset((u, v)), index[of]), labels[of]) for u, of in judged.items() if of.any()]
         left_out = np.concatenate([np.empty((2, 0, classes)), *(part for part, _ in parts)], axis=1)
         powers[v] = fit_powers(left_out, np.concatenate([np.empty(0, np.int64), *(known for _, known in parts)]))
         probs[v] = np.exp(join(both(frozenset((v,)), slice(None)), powers[v]))
-    shares = np.stack([smoothed_shares(labels[fold != v], classes) for v in range(folds)])
+    shares = np.stack([smoothed_shares(labels[(fold != v) & speaks], classes) for v in range(folds)])
     over = np.ones_like(shares)
     if per_class:
         over = np.stack([pool_shares(one, before) for one, before in zip(probs, shares, strict=True)]) / shares

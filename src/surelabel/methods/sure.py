@@ -143,8 +143,10 @@ class Sure:
         rows = rows @ projection
         labels = source.labels[labelled]
         fold = self.draw_folds(source, labelled)
+        at_random = source.at_random(labelled)
+        per_class = drawn_per_class(self.drawn, labels[at_random])
         made = cross_fitted_teachers(
-            rows.numpy(), labelled, labels, fold, self.folds, len(data.classes), drawn_per_class(self.drawn, labels)
+            rows.numpy(), labelled, labels, fold, self.folds, len(data.classes), per_class, at_random
         )
         of_all = torch.full((len(source),), ALWAYS_SEEN)
         of_all[torch.from_numpy(labelled)] = torch.from_numpy(fold)
@@ -169,21 +171,21 @@ class Sure:
     def draw_folds(self, source: Source, labelled: NDArray[np.int64]) -> NDArray[np.int64]:
         """The fold [n] of each label; near-duplicates and those of a group share one.
 
-        Suggested ones, which are hard, are in none.
+        Suggested labels, which judge nothing, are in one only where they share it with others.
         """
         groups = near_duplicates(np.asarray(source.samples(labelled), dtype=np.float32))
         if source.groups is not None:
             groups = joined(groups, source.groups[labelled])
-        fold = draw_folds(source.labels[labelled], self.folds, self.seed, groups)
-        if source.suggested is not None:
-            fold[np.isin(groups, groups[source.suggested[labelled]])] = ALWAYS_SEEN
+        fold = np.full(len(labelled), ALWAYS_SEEN)
+        dealt = np.isin(groups, groups[source.at_random(labelled)])
+        fold[dealt] = draw_folds(source.labels[labelled[dealt]], self.folds, self.seed, groups[dealt])
         return fold
 
     def before_evaluation(self, network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
         """Fit the powers to what members and linear models predict for labels that they have not seen."""
         labels = source.labels[labelled]
         fold = self.draw_folds(source, labelled)
-        counted = fold != ALWAYS_SEEN
+        counted = (fold != ALWAYS_SEEN) & source.at_random(labelled)
         some_labels, some_folds = labels[counted], fold[counted]
         some = np.unique(np.linspace(0, len(source) - 1, MOST_MATCHED).astype(np.int64))
         known = by_fold(network, source, labelled[counted], self.folds, batch)

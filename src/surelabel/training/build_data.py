@@ -48,7 +48,8 @@ def load_data(
     if config.holdout is None:
         return data, labelled
     request, train = parse_holdout(config.holdout), data.train
-    held = choose_held_out(train.labels, labelled, request, config.seed, data.classes, train.groups)
+    random = labelled[train.at_random(labelled)]
+    held = choose_held_out(train.labels, random, request, config.seed, data.classes, train.groups)
     return without(data, labelled, held)
 
 
@@ -75,13 +76,17 @@ def build_split(config: RunConfig, data: DataSet) -> NDArray[np.int64]:
 
 
 def fingerprint(data: DataSet) -> str:
-    """A short hash of the training data: all labels and a hundred samples."""
+    """A short hash of the training data: all labels, how they were drawn, and a hundred samples."""
     sample = np.linspace(0, len(data.train) - 1, 100, dtype=np.int64)
     held = blake2b(digest_size=8)
     # In parts: the labels may be mapped from a file larger than the memory.
     for start in range(0, len(data.train), 2**16):
         held.update(data.train.labels[start : start + 2**16].tobytes())
     held.update(data.train.pictures(sample).tobytes())
+    for name in ("groups", "suggested"):  # what decides which labels were left out
+        values = getattr(data.train, name)
+        if values is not None and values.any():
+            held.update(name.encode() + values.tobytes())
     return held.hexdigest()
 
 

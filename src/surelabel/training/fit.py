@@ -244,8 +244,9 @@ def _show_found(config: RunConfig, data: DataSet, labelled: NDArray[np.int64], c
     if data.train.description:
         labels = data.train.labels[labelled]
         console.print(describe_found(data.train.description, len(data.train), labels, data.classes), **PLAIN)
-    if config.leaves_labels_out and config.drawn == "auto":
-        console.print(describe_guess(data.train.labels[labelled]), **PLAIN)
+    random = labelled[data.train.at_random(labelled)]
+    if config.leaves_labels_out and config.drawn == "auto" and len(random):
+        console.print(describe_guess(data.train.labels[random]), **PLAIN)
     for skipped in dict.fromkeys(source.skipped for source in (data.train, data.test) if source is not None):
         if skipped:
             console.print(describe_skipped(skipped), **PLAIN)

@@ -62,7 +62,7 @@ def test_a_group_on_both_sides_of_the_split_is_said(tmp_path):
     text = "patient,x,y,split\n{},1,a,\n2,2,b,\n3,3,a,test\n"
     assert load(written(tmp_path, text.format(1)), group_column="patient").train.notes == ()
     (note,) = load(written(tmp_path, text.format(3)), group_column="patient").train.notes
-    assert "'patient' are for training and for the test" in note
+    assert "'patient' are in training and in the test" in note
 
 
 @pytest.mark.parametrize(
