@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy.stats import binomtest, norm
 
 from surelabel.data.arrays.source import SampleSource
@@ -11,6 +12,7 @@ from surelabel.inference.cross_validation import Estimate, linear_model, linear_
 from surelabel.inference.trained_run import fit
 from surelabel.models.frozen_features import FeatureSource
 from tests.conftest import digits
+from tests.helpers.tables import table_run
 
 
 def features(keep=range(10), seed=0):
@@ -95,6 +97,40 @@ def test_ood_fraction_is_high_for_a_pool_with_unknown_classes(seed):
 def test_ood_fraction_is_zero_with_too_few_labels():
     source, labelled, _ = features()
     assert ood_fraction(source, labelled[:5]) == 0
+
+
+def test_suggested_labels_are_not_tested_on(tmp_path):
+    source, labelled, _ = features()
+    source.suggested = np.isin(np.arange(len(source)), labelled[::3])
+    assert linear_probe(source, labelled, seed=3).labels == 40
+    (tmp_path / "t.csv").write_text(
+        "x,y\n" + "".join(f"{x * x % 7},{'ab'[x % 2] if x < 20 else ''}\n" for x in range(30))
+    )
+    (tmp_path / "more.csv").write_text("sample,label,drawn\n25,a,suggested\n26,b,suggested\n3,b,suggested\n")
+    labels = str(tmp_path / "more.csv")
+    run = fit(table_run(tmp_path / "t.csv", tmp_path / "run", labels=labels), console=Console(quiet=True))
+    quiet = Console(quiet=True)
+    assert len(run.labelled) == 22
+    assert retrain(run, 2, lambda config: fit(config, console=quiet)).labels == 19
+
+
+def test_folds_keep_groups_whole_and_are_no_more_than_these(tmp_path):
+    table = tmp_path / "t.csv"
+    rows = "".join(f"patient {row % 3},{row},{row * row % 11},{'ab'[row // 3 % 2]}\n" for row in range(24))
+    table.write_text("patient,x,z,y\n" + rows)
+    run = fit(table_run(table, tmp_path / "run", group_column="patient"), console=Console(quiet=True))
+    tested = []
+
+    def train(config):
+        part = fit(config, console=Console(quiet=True))
+        names = part.test.names(np.arange(len(part.test)))
+        tested.append({number % 3 for number in names})
+        assert not tested[-1] & {number % 3 for number in part.data.train.names(part.labelled)}
+        return part
+
+    found = retrain(run, 5, train)
+    assert sorted(map(len, tested)) == [1, 1, 1]
+    assert (found.labels, found.folds) == (20, 3)
 
 
 @pytest.mark.slow

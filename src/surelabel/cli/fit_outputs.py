@@ -36,13 +36,14 @@ def write_fit_outputs(
     folds: int | None = None,
     accept: float | None = None,
     sets: float | None = None,
+    all_probabilities: bool = False,
     console: Console | None = None,
 ) -> None:
     """Predict every unlabelled sample, estimate the accuracy, warn of what to doubt, and write the page."""
     console, promised = console or Console(), None
     if (run.data.train.labels == UNLABELLED).any():
         predictions, promised = _with_sets(run, sets)
-        predictions.save(run.path / PREDICTIONS)
+        predictions.save(run.path / PREDICTIONS, all_probabilities=all_probabilities)
         console.print(f"{len(predictions):,} predictions in {run.path / PREDICTIONS}", **PLAIN)
         if promised is not None:
             console.print(promised, **PLAIN)
@@ -72,6 +73,8 @@ def _estimated(
 ) -> list[str]:
     """How accurate it is, as far as that can be told, in words; they are kept for the page."""
     data = run.data
+    if data.test is None and not data.train.at_random(run.labelled).any():
+        return ["How accurate is it? All labels are of suggested samples, which are hard ones: label some at random"]
     if folds is not None:
         found, of = estimate.retrain(run, folds, partial(_fold, console=console)), "the run itself"
     elif run.config.method == "sure":

@@ -74,6 +74,8 @@ def check_beside(config: RunConfig, extra: dict[str, str]) -> None:
     for key in ("accept", "sets"):
         if key in extra and config.data in NAMED_DATA:
             raise UserError(f"--{key} is for data of your own: every sample of {config.data} has a label. Leave it out")
+    if "all_probabilities" in extra and config.data in NAMED_DATA:
+        raise UserError(f"--all-probabilities is of predictions.csv, which a run on {config.data} does not write")
     if "cv" in extra and config.holdout is not None:
         raise UserError("--cv and --holdout do not go together: leave one out")
 
@@ -99,10 +101,11 @@ def from_run(given: dict[str, Any], extra: dict[str, str]) -> tuple[dict[str, An
     config = read_folder(folder, "--from")
     inside = Path(config.data, "labels.csv")
     earlier = config.label_files or ((str(inside),) if inside.is_file() else ())
-    if not earlier:
+    if not earlier and not (config.tabular and config.labels == "all"):
         raise UserError(
             f"{folder} took its labels from {config.data} itself: --from is for folders of pictures whose classes a "
-            ".csv file names. Add the new labels there, and fit again without --from"
+            ".csv file names, and for tables of which all labels are used. Add the new labels there, and fit again "
+            "without --from"
         )
     rest = {key: value for key, value in extra.items() if key != "from"}
     out = next(name for number in count(2) if not Path(name := f"{str(folder).rstrip('/')}-{number}").exists())

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
@@ -23,6 +22,7 @@ from surelabel.inference.trained_run import TrainedRun
 from surelabel.training import metrics
 from surelabel.training.evaluate import labelled_indices
 from surelabel.utils import devices
+from surelabel.utils.errors import UserError
 
 FOLDS = 5
 Z95 = 1.96  # normal quantile for 95 %
@@ -63,24 +63,25 @@ def wilson(fraction: float, count: float) -> tuple[float, float]:
 
 
 def linear_probe(source: Source, labelled: NDArray[np.int64], seed: int) -> Estimate:
-    """Cross-validate logistic regression on frozen features: takes seconds and needs no trained run."""
+    """Cross-validate logistic regression on frozen features: takes seconds and needs no trained run.
+
+    Suggested labels are trained on and not tested on, as they are hard ones.
+    """
     labels, labelled = source.labels, _at_most(labelled)
-    folds = min(FOLDS, len(labelled))
-    fold = np.empty(len(labelled), dtype=np.int64)
-    for part in range(folds):
-        held = choose_held_out(labels, labelled, Fold(part + 1, folds), seed, source.classes)
-        fold[np.searchsorted(labelled, held)] = part
+    random = labelled[source.at_random(labelled)]
+    folds = min(FOLDS, len(random))
+    tested, probs = [], []
     with devices.one_thread(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a class with one label is missing from one training split
-        probs = cross_val_predict(
-            linear_model(len(labelled)),
-            source.samples(labelled),
-            labels[labelled],
-            cv=PredefinedSplit(fold),
-            method="predict_proba",
-        )
-    _, true = np.unique(labels[labelled], return_inverse=True)
-    return _estimate(torch.from_numpy(probs), torch.from_numpy(true), folds)
+        warnings.simplefilter("ignore")  # a fit that did not converge
+        for part in range(folds):
+            held = choose_held_out(labels, random, Fold(part + 1, folds), seed, source.classes)
+            kept = np.setdiff1d(labelled, held)
+            model = linear_model(len(labelled)).fit(source.samples(kept), labels[kept])
+            found = np.zeros((len(held), len(source.classes)))  # a class with one label is missing from one part
+            found[:, model.classes_] = model.predict_proba(source.samples(held))
+            tested.append(held)
+            probs.append(found)
+    return _estimate(torch.from_numpy(np.concatenate(probs)), torch.from_numpy(labels[np.concatenate(tested)]), folds)
 
 
 def linear_model(labels: int) -> Pipeline:
@@ -91,7 +92,11 @@ def linear_model(labels: int) -> Pipeline:
 def retrain(run: TrainedRun, folds: int, train: Callable[[RunConfig], TrainedRun]) -> Estimate:
     """Cross-validate the run itself: train it `folds` times, each in one process and without one fold."""
     config = replace(run.config, devices=1, nodes=1)
-    folds = min(folds, len(run.labelled))
+    groups, random = run.data.train.groups, run.labelled[run.data.train.at_random(run.labelled)]
+    parts = len(random) if groups is None else len(np.unique(groups[random]))
+    if parts < 2:
+        raise UserError("cross-validation needs labels in two groups of rows or more, and all labels are in one")
+    folds = min(folds, parts)
     probs, labels = [], []
     for part in range(1, folds + 1):
         out = str(Path(run.path, f"cv-{part}-of-{folds}"))

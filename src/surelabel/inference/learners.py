@@ -71,13 +71,19 @@ def learners(run: TrainedRun) -> Learners:
         raise UserError(f"{run.name} was trained by {run.config.method}, which leaves no labels out: use sure")
     labels = run.data.train.labels[run.labelled]
     fold = method.draw_folds(run.data.train, run.labelled)
-    counted = fold != ALWAYS_SEEN
+    random = run.data.train.at_random(run.labelled)
+    counted = (fold != ALWAYS_SEEN) & random
     if not counted.any():
-        raise UserError(f"{run.name}: each class has one label only, so none could be left out. Label more")
+        raise UserError(
+            f"{run.name}: no label could be left out, as each class has only one that was drawn at random. Label more"
+        )
     head = run.network.head
     assert isinstance(head, MembersHead)
     weight = head.class_weight.cpu().double().numpy()
-    shares = np.stack([smoothed_shares(labels[fold != v], len(run.task.classes)) for v in range(method.folds)]) * weight
+    shares = (
+        np.stack([smoothed_shares(labels[(fold != v) & random], len(run.task.classes)) for v in range(method.folds)])
+        * weight
+    )
     index, labels, fold = run.labelled[counted], labels[counted], fold[counted]
     probs = by_fold(run.network, run.data.train, index, method.folds, run.config.evaluation.batch)
     logs = np.log(probs[:, np.arange(len(index)), fold])
