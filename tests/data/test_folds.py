@@ -59,7 +59,5 @@ def test_many_rows_are_compared_in_blocks(monkeypatch):
     assert len(set(whole.tolist())) == 25
 
 
-def test_rows_of_few_numbers_share_a_group_only_if_equal():
-    groups = near_duplicates(np.array([[1, 2], [1, 2.001], [1, 2], [5, 5]], dtype=np.float32))
-    assert groups[0] == groups[2]
-    assert len(set(groups.tolist())) == 3
+def test_rows_of_few_numbers_share_no_group():
+    assert len(set(near_duplicates(np.ones((4, 2), dtype=np.float32)).tolist())) == 4

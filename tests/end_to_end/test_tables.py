@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from surelabel.cli.main import main
 from surelabel.inference.trained_run import load
 from surelabel.utils.errors import UserError
 from tests.helpers.cli import fit_options
+from tests.helpers.tables import read_csv
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +100,49 @@ def test_finetune_works_on_a_table(folder, tmp_path):
     assert main(["finetune", str(folder), "--out", str(tmp_path / "tuned"), "--steps", "2"]) == 0
 
 
+TINY = ["--network.name", "members-10-8", "--sure.folds", "5", "--steps", "10", "--threads", "1", "--device", "cpu"]
+
+
+def test_suggested_rows_are_labelled_in_their_own_file(tmp_path, capsys):
+    """Fit, suggest, label, fit again: the first labels stay, and the new ones are learnt and judge nothing."""
+    X, kind = load_wine(return_X_y=True)
+    frame = pd.DataFrame(X).assign(name=[f"=bottle {n}" for n in range(len(X))])
+    frame["y"] = np.where(np.arange(len(X)) % 3 == 0, [f"k{k}" for k in kind], "")
+    table, new, run = (str(tmp_path / name) for name in ("wine.csv", "new.csv", "run"))
+    frame.to_csv(table, index=False)
+    assert main(["fit", table, *TINY, "--accept", "0.9", "--out", run]) == 0
+    assert main(["suggest", run, "-n", "6", "-o", new]) == 0
+    suggested = read_csv(Path(new))
+    for row in suggested + read_csv(Path(run, "to_label.csv")):
+        assert row["id"] == f"'=bottle {row['sample']}"
+        assert row["drawn"] == "suggested"
+    with Path(new).open("w", newline="") as file:
+        lines = csv.DictWriter(file, list(suggested[0]))
+        lines.writeheader()
+        lines.writerows(row | {"label": f"k{kind[int(row['sample'])]}"} for row in suggested)
+    capsys.readouterr()
+    assert main(["fit", "--from", run, "--labels", new]) == 0
+    again = load(f"{run}-2")
+    assert len(again.labelled) == 60 + 6
+    assert set(again.labelled) - set(load(run).labelled) == {int(row["sample"]) for row in suggested}
+    assert len(again.trust.known.labels) == 60
+    assert again.config.label_files == (new,)
+    assert "by 60 labels" in capsys.readouterr().out
+    # A third round keeps both files.
+    assert main(["fit", "--from", f"{run}-2", "--labels", new, "--print-config"]) == 0
+    assert f"labels: {new},{new}" in capsys.readouterr().out
+
+
+def test_from_keeps_to_the_labels_that_a_run_used(tmp_path, capsys):
+    table = tmp_path / "t.csv"
+    table.write_text("x,y\n" + "".join(f"{x * x % 7},{'ab'[x % 2]}\n" for x in range(30)))
+    run = str(tmp_path / "run")
+    (tmp_path / "new.csv").write_text("sample,label\n5,b\n")
+    assert main(["fit", str(table), "--labels", "8", "--method", "supervised", "--steps", "1", "--out", run]) == 0
+    assert main(["fit", "--from", run, "--labels", str(tmp_path / "new.csv")]) == 2
+    assert "tables of which all labels are used" in capsys.readouterr().err
+
+
 def test_load_rejects_a_damaged_encoding(folder, wine, tmp_path):
     copy = tmp_path / "run"
     shutil.copytree(folder, copy)
@@ -128,6 +173,7 @@ def test_fit_chooses_the_recipe_of_a_table():
             "--table.corruption has no effect",
         ),
         (["--data", "phc", "--label-column", "y"], "--label-column is of tables"),
+        (["--data", "phc", "--group-column", "patient"], "--group-column is of tables"),
         (["--data", "phc", "--table.noise", "0.5"], "--table.noise has no effect"),
         (["--data", "t.csv", "--method", "paws"], "paws compares crops of images, but a table has none"),
         (["--data", "t.csv", "--size", "paper"], "the paper has no tables"),

@@ -66,6 +66,25 @@ def test_predict_proba_and_predict_std(fitted, iris):
     assert fitted.score(X, y) == np.mean(fitted.predict(X) == y) > 0.8
 
 
+def test_labels_of_a_group_are_left_out_together(iris):
+    """With a group for each class none can be left out, and the powers are those of their prior."""
+    X, y, some = iris
+    ratio = {}
+    for name, groups in {"one a class": y.astype(object), "none": None, "all missing": [None] * len(y)}.items():
+        powers = SureLabelClassifier(steps=2).fit(X, some, groups=groups)._network.head.powers
+        ratio[name] = float(powers[0] / powers[1])
+    assert ratio["one a class"] == pytest.approx(7, rel=1e-4)
+    assert ratio["none"] == ratio["all missing"] != pytest.approx(7, rel=1e-2)
+
+
+def test_groups_are_refused_where_they_have_no_effect(iris):
+    X, _, some = iris
+    with pytest.raises(ValueError, match="no effect on method uda"):
+        SureLabelClassifier("uda", steps=2).fit(X, some, groups=np.arange(150))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        SureLabelClassifier(steps=2).fit(X, some, groups=np.arange(149))
+
+
 def test_score_ignores_unlabelled_samples(fitted, iris):
     X, _, some = iris
     known = some != -1

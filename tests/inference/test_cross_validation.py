@@ -91,3 +91,9 @@ def test_ood_fraction_is_high_for_a_pool_with_unknown_classes(seed):
 def test_ood_fraction_is_zero_with_too_few_labels():
     source, labelled, _ = features()
     assert ood_fraction(source, labelled[:5]) == 0
+
+
+def test_suggested_labels_are_not_tested_on():
+    source, labelled, _ = features()
+    source.suggested = np.isin(np.arange(len(source)), labelled[::3])
+    assert linear_probe(source, labelled, seed=3).labels == 40

@@ -1,5 +1,6 @@
 import csv
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -32,6 +33,36 @@ def test_predictions_save_writes_one_line_per_sample(tiny, tmp_path, digits_data
     assert [line["class"] for line in lines] == [str(k) for k in probs.argmax(1).tolist()]
     for name, values in columns.items():
         assert [float(line[name]) for line in lines] == pytest.approx(values.tolist(), abs=1e-6)
+
+
+def test_all_probabilities_are_a_column_for_each_class(tmp_path, capsys):
+    table = tmp_path / "t.csv"
+    rows = [f"{x},{x * x % 7},{('=b', 'a', '')[x % 3]}\n" for x in range(30)]
+    table.write_text("x,z,y\n" + "".join(rows))
+    folder = tmp_path / "run"
+    assert main(["fit", str(table), "--method", "uda", "--steps", "2", "--threads", "1", "--out", str(folder)]) == 0
+    plain = read_csv(folder / "predictions.csv")
+    assert "p_a" not in plain[0]
+    assert main(["fit", "--resume", str(folder), "--all-probabilities"]) == 0
+    assert main(["predict", str(folder), str(table), "-o", str(tmp_path / "out.csv"), "--all-probabilities"]) == 0
+    resumed, predicted = read_csv(folder / "predictions.csv"), read_csv(tmp_path / "out.csv")
+    assert resumed == [row for row in predicted if int(row["sample"]) % 3 == 2]
+    assert [{key: row[key] for key in plain[0]} for row in resumed] == plain
+    probs = load(folder).predict(str(table)).probs
+    for row, expected in zip(predicted, probs, strict=True):
+        assert list(row)[-2:] == ["p_'=b", "p_a"], "as the column class writes them"
+        assert [float(row["p_'=b"]), float(row["p_a"])] == pytest.approx(expected.tolist(), abs=1e-6)
+        assert row[f"p_{row['class']}"] == row["confidence"]
+
+
+def test_all_probabilities_are_calibrated_where_the_confidence_is(tmp_path):
+    probs = torch.tensor([[0.9, 0.1], [0.2, 0.8]], dtype=torch.float64)
+    halved = SimpleNamespace(probs=lambda given: (given.log() / 2).softmax(-1), sets=lambda given: given > 0.15)
+    Predictions([0, 1], ("a", "b"), Prediction(probs)).save(tmp_path / "out.csv", halved, all_probabilities=True)
+    for row in read_csv(tmp_path / "out.csv"):
+        assert float(row["p_a"]) + float(row["p_b"]) == pytest.approx(1)
+        assert row["confidence"] == row[f"p_{row['class']}"]
+    assert float(row["p_b"]) == pytest.approx(2 / 3, abs=1e-6)
 
 
 def test_predict_names_files_and_skips_unreadable_ones(tiny, tmp_path, digits_data, capsys):

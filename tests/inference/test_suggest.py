@@ -119,7 +119,9 @@ def test_backbone_features_do_not_depend_on_the_batch(folder, digits_data):
 def test_suggest_to_csv_writes_one_line_per_suggestion(folder, tmp_path):
     found = suggest_to_csv(load(folder.path), 7, tmp_path / "suggest.csv")
     lines = read_csv(tmp_path / "suggest.csv")
-    assert list(lines[0]) == ["rank", "sample", "label", "predicted", "confidence", "entropy", "confidence_std"]
+    columns = ["rank", "sample", "label", "drawn", "predicted", "confidence", "entropy", "confidence_std"]
+    assert list(lines[0]) == columns
+    assert {(line["label"], line["drawn"]) for line in lines} == {("", "suggested")}
     assert [int(line["sample"]) for line in lines] == [one.index for one in found]
     assert [float(line["confidence_std"]) for line in lines] == pytest.approx(
         [one.confidence_std for one in found], abs=1e-6

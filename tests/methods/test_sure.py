@@ -1,5 +1,6 @@
 """The cross-fitted ensemble: what its members learn, and that a left-out label is left out of everything."""
 
+import io
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,8 @@ from surelabel.config.run import CUSTOM
 from surelabel.data.arrays.source import SampleSource
 from surelabel.data.folds import ALWAYS_SEEN, draw_folds
 from surelabel.data.source import DataSet
+from surelabel.inference.trained_run import TrainedRun
+from surelabel.inference.trust import left_out
 from surelabel.methods.cross_fitted import cross_fitted_teachers, pool_shares
 from surelabel.methods.propagation import neighbour_graph, propagate
 from surelabel.methods.sure import PRIOR, by_fold, sure
@@ -251,8 +254,33 @@ def test_labels_drawn_per_class_are_weighted_by_the_shares_of_the_pool(digits):
         labels[np.flatnonzero(y == k)[:4]] = k
     weights = trained(X, labels).network.head.class_weight.mean(0)
     assert weights[:5].min() > weights[5:].max()
-    settings = {"sure": replace(config().sure, drawn="random")}
-    assert torch.equal(trained(X, labels, **settings).network.head.class_weight, torch.ones(FOLDS, 10))
+    assert torch.equal(trained(X, labels, drawn="random").network.head.class_weight, torch.ones(FOLDS, 10))
+
+
+def test_fit_says_how_it_takes_the_labels_to_be_drawn_before_it_trains(digits):
+    X, y = digits
+    data = Components(DataSet("digits", SampleSource(X, some_labels(y), [str(number) for number in range(10)])))
+    said = {}
+    for drawn in ("auto", "random"):
+        text = io.StringIO()
+        fit(config(drawn=drawn), console=Console(file=text, width=200), components=data, save=False)
+        said[drawn] = text.getvalue()
+    assert said["auto"].index("taken as drawn at random") < said["auto"].index(f"step {STEPS}/{STEPS}")
+    assert "drawn" not in said["random"]
+
+
+def test_samples_of_a_group_and_their_near_duplicates_share_a_fold(digits):
+    X, y = digits
+    X = X.copy()
+    X[7] = X[3]
+    source = SampleSource(X, some_labels(y), [str(number) for number in range(10)])
+    source.groups = np.arange(len(X))
+    source.groups[[3, 20, 21]] = 3
+    source.groups[[7, 40]] = 7
+    fold = sure.draw_folds(source, np.arange(60))
+    assert len(set(fold[[3, 7, 20, 21, 40]])) == 1
+    source.groups = None
+    assert len(set(sure.draw_folds(source, np.arange(60))[[3, 7, 20, 21, 40]])) > 1
 
 
 def test_suggested_labels_are_learnt_but_judge_nothing(digits):
@@ -262,17 +290,45 @@ def test_suggested_labels_are_learnt_but_judge_nothing(digits):
     fold = sure.draw_folds(source, np.arange(60))
     assert (fold[::3] == ALWAYS_SEEN).all()
     assert (fold[1::3] != ALWAYS_SEEN).all()
-    source._images[1] = X[0]  # a copy of a suggested one
-    assert sure.draw_folds(source, np.arange(60))[1] == ALWAYS_SEEN
+    source._images = X.copy()
+    source._images[1] = X[0]  # a copy of a suggested one, which must not be learnt where this one is left out
+    fold = sure.draw_folds(source, np.arange(60))
+    assert fold[0] == fold[1] != ALWAYS_SEEN
+    data = Components(DataSet("digits", source))
+    run = TrainedRun.of(fit(config(), console=Console(quiet=True), components=data, save=False))
+    assert left_out(run).index.tolist() == [number for number in range(60) if number % 3]
 
 
-def test_suggested_labels_do_not_count_for_class_shares(digits):
+def test_shares_and_powers_are_those_of_labels_drawn_at_random(digits):
+    """Suggested labels that share a fold with others are left out with them, and judge nothing."""
     X, y = digits
-    index, labels = np.arange(60), y[:60]
-    suggested = labels == 3
-    found = cross_fitted_teachers(
-        X.astype(np.float32), index, labels, draw_folds(labels, FOLDS), FOLDS, 10, suggested=suggested
-    )
-    plain = cross_fitted_teachers(X.astype(np.float32), index, labels, draw_folds(labels, FOLDS), FOLDS, 10)
-    assert (found.shares[:, 3] < plain.shares[:, 3] / 3).all()
-    assert found.probs[0][:, 3].mean() < plain.probs[0][:, 3].mean()
+    rows, index, labels = X / 16, np.arange(60), y[:60]
+    random = index < 40
+    fold = np.arange(60) % FOLDS
+    made = cross_fitted_teachers(rows, index, labels, fold, FOLDS, 10, at_random=random)
+    for v in range(FOLDS):
+        counts = np.bincount(labels[random & (fold != v)], minlength=10)
+        np.testing.assert_allclose(made.shares[v], (counts + 1) / (counts.sum() + 10))
+    everything = cross_fitted_teachers(rows, index, labels, fold, FOLDS, 10)
+    assert np.abs(everything.powers - made.powers).max() > 1e-3
+    none = cross_fitted_teachers(rows, index, labels, fold, FOLDS, 10, at_random=random & False)
+    np.testing.assert_array_equal(none.probs, everything.probs)
+
+
+def test_labels_are_taken_as_drawn_by_those_drawn_at_random(digits):
+    """Four of each class; the suggested ones, which are uneven, do not count."""
+    X, y = digits
+    labels = np.full(len(y), -1)
+    for k in range(10):
+        labels[np.flatnonzero(y == k)[:4]] = k
+    asked = np.flatnonzero(labels == -1)[:7]
+    labels[asked] = y[asked]
+    source = SampleSource(X, labels, [str(number) for number in range(10)])
+    weights = {}
+    for suggested in (True, False):
+        source.suggested = np.isin(np.arange(len(X)), asked) & suggested
+        data = Components(DataSet("digits", source))
+        run = fit(config(), console=Console(quiet=True), components=data, save=False)
+        weights[suggested] = run.network.head.class_weight
+    assert not torch.equal(weights[True], torch.ones(FOLDS, 10))
+    assert torch.equal(weights[False], torch.ones(FOLDS, 10))

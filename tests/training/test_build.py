@@ -7,6 +7,7 @@ import torch
 from surelabel.config.run import Head, Optimizer, Selection, Target, Teacher
 from surelabel.config.run import Paws as PawsSettings
 from surelabel.data.arrays.source import ArraySource, user_data_set
+from surelabel.data.source import DataSet, Subset
 from surelabel.methods.kl_term import PriorLoss
 from surelabel.methods.selection import Confidence, Uncertainty
 from surelabel.methods.targets import Hard, Sharpen
@@ -141,3 +142,16 @@ def test_fingerprint_changes_with_labels_and_images(digits_data):
     labels[77] = (labels[77] + 1) % 10
     assert first != made(images, labels)
     assert made(images, labels) != made(255 - images, labels)
+
+
+def test_fingerprint_changes_with_what_decides_the_folds(digits_data):
+    """Otherwise a run that is read again would be judged by labels that it has learnt."""
+    found = set()
+    for name in ("", "groups", "suggested"):
+        source = Subset(digits_data.train, np.arange(500))
+        if name:
+            setattr(source, name, np.arange(500) % 2 == 0)
+        found.add(build_data.fingerprint(DataSet("x", source)))
+    assert len(found) == 3
+    source.suggested = np.zeros(500, dtype=bool)
+    assert build_data.fingerprint(DataSet("x", source)) in found

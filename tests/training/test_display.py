@@ -8,6 +8,7 @@ from scipy.stats import binomtest
 from surelabel.training.display import (
     Display,
     describe_found,
+    describe_guess,
     describe_skipped,
     duration,
     format_metrics,
@@ -59,6 +60,20 @@ def test_describe_skipped_counts_and_names_files():
 def test_describe_found_counts_labels():
     said = describe_found("pictures, read at 200 × 224 pixels, in colour", 1500, np.array([0, 0, 1]), ("bag", "boot"))
     assert said.startswith("1,500 pictures, read at 200 × 224 pixels, in colour: 3 labelled (bag 2, boot 1), 1,497")
+
+
+@pytest.mark.parametrize(
+    ("counts", "said", "other"),
+    [
+        ((4, 4, 4), "4 of each class, so taken as drawn per class", "random"),
+        ((4, 3, 5), "3 to 5 of a class, so taken as drawn at random", "per-class"),
+        ((1, 1), "1 of each class, so taken as drawn at random", "per-class"),  # may well be chance
+    ],
+)
+def test_describe_guess_says_why_and_how_to_change_it(counts, said, other):
+    words = describe_guess(np.repeat(np.arange(len(counts)), counts))
+    assert said in words
+    assert f"set drawn to {other}" in words
 
 
 def test_show_result_names_the_samples():

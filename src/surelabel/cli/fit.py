@@ -40,10 +40,11 @@ EXTRA = {
     "as 0.9",
     "crossfit": "for methods other than sure: train this many times more, each time without a fold of the labels; "
     "calibrates the run and tells how far to trust it",
+    "all_probabilities": "add to predictions.csv a column p_CLASS for each class, with its probability",
     "print_config": "print the complete config and stop",
 }
 SHOWN = {
-    "data": ("labels", "label_column", "data_dir", "holdout", "image_size", "encoder"),
+    "data": ("labels", "label_column", "group_column", "drawn", "data_dir", "holdout", "image_size", "encoder"),
     "run": ("method", "steps", "seed", "out", "init", "fidelity"),
     "machine": ("device", "threads", "devices", "nodes", "precision"),
     "often changed": ("network.name", "optimizer.lr", "batch.labelled", "batch.ratio", "evaluation.every"),
@@ -62,6 +63,7 @@ class Options:
     crossfit: int | None = None
     accept: float | None = None
     sets: float | None = None
+    all_probabilities: bool = False
     print_config: bool = False
 
 
@@ -73,6 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, text in EXTRA.items():
         if name == "print_config":
             extra.add_argument("--print-config", action="store_true", help=text)
+        elif name == "all_probabilities":
+            extra.add_argument("--all-probabilities", action="store_true", default=argparse.SUPPRESS, help=text)
         else:
             extra.add_argument(f"--{name}", action=Once, default=argparse.SUPPRESS, metavar=name.upper(), help=text)
     add_settings(parser, SHOWN)
@@ -105,10 +109,13 @@ def train(options: Options, labels_of: str | None = None) -> int:
         if first and (options.config.data not in NAMED_DATA or options.crossfit or options.accept):
             from surelabel.cli.fit_outputs import write_fit_outputs
 
-            write_fit_outputs(trained, options.accept, options.sets)
+            write_fit_outputs(trained, options.accept, options.sets, options.all_probabilities)
     except Stopped as stopped:
         if is_rank_zero():
             again = f" --crossfit {options.crossfit}" if options.crossfit else ""
+            again += f" --accept {options.accept}" if options.accept else ""
+            again += f" --sets {options.sets}" if options.sets else ""
+            again += " --all-probabilities" if options.all_probabilities else ""
             print(f"Stopped by {stopped} and saved. Resume with: surelabel fit --resume {folder}{again}")
         return stopped.exit_code
     if first:
@@ -133,6 +140,7 @@ def read_options(options: argparse.Namespace) -> Options:
         crossfit=number_of(extra, "crossfit", 2),
         accept=number_of(extra, "accept", 0.5, 1.0),
         sets=number_of(extra, "sets", 0.5, 1.0),
+        all_probabilities="all_probabilities" in extra,
         print_config=options.print_config,
     )
 
@@ -174,8 +182,9 @@ def check_used(config: RunConfig, given: dict[str, Any]) -> None:
     """Raise where a setting that the run never reads would look as if it did something."""
     ignored = ignored_settings(config)
     for key in given:
-        if key == "label_column" and not config.tabular:
-            raise UserError(f"--label-column is of tables, .csv or .parquet files, and {config.data} is none")
+        if key in ("label_column", "group_column") and not config.tabular:
+            option = key.replace("_", "-")
+            raise UserError(f"--{option} is of tables, .csv or .parquet files, and {config.data} is none")
         if key in ignored:
             raise UserError(f"--{key.replace('_', '-')} has no effect on this run ({config.method}): leave it out")
 
@@ -190,7 +199,7 @@ def _resumed(given: dict[str, Any], extra: dict[str, str]) -> Options:
     folder = Path(extra["resume"])
     if "steps" in given:
         raise UserError(f"--resume {folder} cannot change --steps: {MORE_STEPS}")
-    if set(given) - MACHINE or set(extra) - {"resume", "crossfit", "accept", "sets"}:
+    if set(given) - MACHINE or set(extra) - {"resume", "crossfit", "accept", "sets", "all_probabilities"}:
         raise UserError("--resume RUN continues with that run's own settings: leave the other options out")
     return Options(with_settings(replace(read_folder(folder, "--resume"), out=str(folder)), given), resume=True)
 

@@ -30,13 +30,17 @@ MOST_COMPARED = 20_000  # test pictures and labelled ones
 
 
 def write_fit_outputs(
-    run: TrainedRun, accept: float | None = None, sets: float | None = None, console: Console | None = None
+    run: TrainedRun,
+    accept: float | None = None,
+    sets: float | None = None,
+    all_probabilities: bool = False,
+    console: Console | None = None,
 ) -> None:
     """Predict every unlabelled sample, estimate the accuracy, warn of what to doubt, and write the page."""
     console, promised = console or Console(), None
     if (run.data.train.labels == UNLABELLED).any():
         predictions, promised = _with_sets(run, sets)
-        predictions.save(run.path / PREDICTIONS)
+        predictions.save(run.path / PREDICTIONS, all_probabilities=all_probabilities)
         console.print(f"{len(predictions):,} predictions in {run.path / PREDICTIONS}", **PLAIN)
         if promised is not None:
             console.print(promised, **PLAIN)
@@ -64,6 +68,8 @@ def _with_sets(run: TrainedRun, coverage: float | None) -> tuple[Predictions, st
 def _estimated(run: TrainedRun, accept: float | None, promised: str | None) -> list[str]:
     """How accurate it is, as far as that can be told, in words; they are kept for the page."""
     data = run.data
+    if data.test is None and not data.train.at_random(run.labelled).any():
+        return ["How accurate is it? All labels are of suggested samples, which are hard ones: label some at random"]
     if leaves_out(run):
         return _trusted(run, accept, promised)
     if data.test is not None:

@@ -75,6 +75,8 @@ def check_beside(config: RunConfig, extra: dict[str, str]) -> None:
         raise UserError(f"--sets is for method sure, and this is {config.method}: leave it out")
     if "sets" in extra and config.data in NAMED_DATA:
         raise UserError(f"--sets is for data of your own: every sample of {config.data} has a label. Leave it out")
+    if "all_probabilities" in extra and config.data in NAMED_DATA:
+        raise UserError(f"--all-probabilities is of predictions.csv, which a run on {config.data} does not write")
 
 
 def number_of(extra: dict[str, str], key: str, least: float, below: float = float("inf")) -> Any:
@@ -98,10 +100,11 @@ def from_run(given: dict[str, Any], extra: dict[str, str]) -> tuple[dict[str, An
     config = read_folder(folder, "--from")
     inside = Path(config.data, "labels.csv")
     earlier = config.label_files or ((str(inside),) if inside.is_file() else ())
-    if not earlier:
+    if not earlier and not (config.tabular and config.labels == "all"):
         raise UserError(
             f"{folder} took its labels from {config.data} itself: --from is for folders of pictures whose classes a "
-            ".csv file names. Add the new labels there, and fit again without --from"
+            ".csv file names, and for tables of which all labels are used. Add the new labels there, and fit again "
+            "without --from"
         )
     rest = {key: value for key, value in extra.items() if key != "from"}
     out = next(name for number in count(2) if not Path(name := f"{str(folder).rstrip('/')}-{number}").exists())

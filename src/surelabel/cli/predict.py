@@ -26,6 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "names pictures in DATA and their classes, or test:N for N samples of the run's test set; and add to each "
         "sample a set of classes that holds the right one with the probability --coverage",
     )  # fmt: skip
+    parser.add_argument(
+        "--all-probabilities", action="store_true", help="add a column p_CLASS with the probability of each class"
+    )
     parser.add_argument("--coverage", type=float, metavar="SHARE", help="of the sets of classes (default: 0.9)")
     parser.add_argument(
         "--sets", type=float, metavar="SHARE",
@@ -45,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     predictions = trained.predict(options.data, options.data_dir, options.sets)
     for note in predictions.notes:
         print(note)
-    predictions.save(options.out, calibration)
+    predictions.save(options.out, calibration, options.all_probabilities)
     print(f"{len(predictions)} predictions in {options.out}")
     if predictions.sets is not None:
         from surelabel.inference.learners import label_scores

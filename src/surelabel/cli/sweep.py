@@ -60,8 +60,10 @@ def run(options: argparse.Namespace) -> int:
     if twice := {key for key in keys if keys.count(key) > 1}:
         raise UserError(f"--space {min(twice)} is given twice")
     given = vars(options)
-    if refused := given.keys() & {*keys, "resume", "out", "minutes", "crossfit"}:
-        raise UserError(f"--{min(refused)} cannot be combined with --space and --folder: leave it out")
+    if refused := given.keys() & {*keys, "resume", "out", "minutes", "crossfit", "accept", "sets", "all_probabilities"}:
+        raise UserError(
+            f"--{min(refused).replace('_', '-')} cannot be combined with --space and --folder: leave it out"
+        )
     if given.get("holdout") == "none":
         options.holdout = None
     elif "config" not in given or not read_yaml(options.config).get("holdout"):

@@ -22,7 +22,7 @@ from surelabel.config.constraints import (
 from surelabel.config.encoders import EncoderName
 from surelabel.config.methods import find
 from surelabel.utils.errors import UserError
-from surelabel.utils.literals import Device, Precision
+from surelabel.utils.literals import Device, Drawn, Precision
 
 Forward = Literal["joint", "split"]
 WeakNorm = Literal["batch", "batch-kept", "running"]
@@ -221,8 +221,6 @@ class Sure:
     Args:
         folds: of the labels; a member leaves one out, and labels are judged by members that left them out
         components: samples are projected to this many principal components
-        drawn: how the labelled samples were chosen: at random from the pool; or per class, so that they do not tell how
-            frequent the classes are; auto: per class if all classes have equally many
         own: power of a member's own prediction in its pseudo-labels; the rest is the teacher's
         noise: std of the noise added to what is learnt from; default: 0.3 for columns that are not projected, 0.8 for
             principal components, whose mean square is 1
@@ -231,7 +229,6 @@ class Sure:
     """
 
     folds: Annotated[int, AtLeast(2)] = 10
-    drawn: Literal["auto", "random", "per-class"] = "auto"
     components: PositiveInt = 256
     own: Share = 0.9
     noise: NotNegative | None = None
@@ -326,9 +323,14 @@ class RunConfig:
             cifar10-lt10, -lt100, and likewise cifar100: long-tailed, the largest class 10 or 100 times the smallest
         data_dir: folder with the files of a named data set
         label_column: the column of a table with the labels; default: label, class, target or y
-        labels: a .csv file with the names of pictures and their classes, or several separated by commas; a .txt file
-            with the names of the files to use as labelled, one per line, if the data has the classes; or how many
-            labels to use: a number, a percentage of each class such as 10%, or all
+        group_column: a column of a table that says which rows belong together, such as a patient's name: where one is
+            left out or held out, no label of the others is learnt. It is no feature
+        labels: a .csv file with the names of pictures (of a table: the numbers of rows, from 0) and their classes, or
+            several separated by commas; a .txt file with the names of the files to use as labelled, one per line, if
+            the data has the classes; or how many labels to use: a number, a percentage of each class such as 10%, or
+            all
+        drawn: how the labelled samples were chosen: at random from the pool, or per class, so that they do not tell how
+            frequent the classes are; auto: per class if all classes have equally many
         encoder: a pretrained network that is not trained; its features of each picture are computed once:
             efficientnet-lite2, or -lite0, which takes half the time
         image_size: side in pixels that pictures in a folder are scaled and cropped to; default: that of a pretrained
@@ -355,7 +357,9 @@ class RunConfig:
     data: str = "phc"
     data_dir: str | None = None
     label_column: Annotated[str | None, ReadIf(lambda config: config.tabular)] = None
+    group_column: Annotated[str | None, ReadIf(lambda config: config.tabular)] = None
     labels: int | str = "10%"
+    drawn: Annotated[Drawn, ReadIf(lambda config: config.leaves_labels_out)] = "auto"
     encoder: EncoderName = "none"
     image_size: Annotated[PositiveInt | None, ReadIf(lambda config: config.has_image_files)] = None
     holdout: str | None = None
@@ -408,6 +412,11 @@ class RunConfig:
         """Raise unless all processes get equal shares of a batch."""
         if size % self.processes:
             raise UserError(f"{key}, {size}, must be divisible by the number of processes, {self.processes}")
+
+    @property
+    def leaves_labels_out(self) -> bool:
+        """Whether each label is judged by networks that have not seen it."""
+        return self.method == "sure"
 
     @property
     def chooses_norm(self) -> bool:

@@ -32,6 +32,7 @@ RENAMED = {
     "paws.small": "paws.small_scale",
     "paws.small_least": "paws.small_scale_min",
     "paws.smalls": "paws.small_crops",
+    "sure.drawn": "drawn",
 }
 
 

@@ -44,11 +44,11 @@ def draw_folds(
 def near_duplicates(rows: NDArray[np.float32]) -> NDArray[np.int64]:
     """A group [n] for each row [n, d], such that rows which are nearly the same share one.
 
-    Of rows with few numbers, only equal ones do: there, others may be as near by chance.
+    Rows of few numbers never do: there, others are as near, or equal, by chance, in the pool as among the labels.
     """
     rows = rows.reshape(len(rows), -1)
     if rows.shape[1] < MANY:
-        return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        return np.arange(len(rows))
     centred = rows.astype(np.float64)
     centred = (centred - centred.mean(0)) / np.maximum(centred.std(0), 1e-12)
     unit = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-12)

@@ -1,4 +1,4 @@
-"""The folds of a source's labels, such that near-duplicates share one."""
+"""The folds of a source's labels, such that near-duplicates and what belongs together share one."""
 
 import numpy as np
 import torch
@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from surelabel.data.folds import ALWAYS_SEEN, draw_folds, near_duplicates
+from surelabel.data.groups import joined
 from surelabel.data.source import Source, in_batches
 
 SIDE = 32  # pixels that larger pictures are reduced to before they are compared
@@ -13,11 +14,16 @@ BATCH = 1024
 
 
 def folds_of(source: Source, labelled: NDArray[np.int64], folds: int, seed: int) -> NDArray[np.int64]:
-    """The fold [n] of each label; near-duplicates share one, and suggested ones, which are hard, are in none."""
+    """The fold [n] of each label; near-duplicates and those of a group share one.
+
+    Suggested labels, which judge nothing, are in one only where they share it with others.
+    """
     groups = near_duplicates(_reduced(source, labelled))
-    fold = draw_folds(source.labels[labelled], folds, seed, groups)
-    if source.suggested is not None:
-        fold[np.isin(groups, groups[source.suggested[labelled]])] = ALWAYS_SEEN
+    if source.groups is not None:
+        groups = joined(groups, source.groups[labelled])
+    fold = np.full(len(labelled), ALWAYS_SEEN)
+    dealt = np.isin(groups, groups[source.at_random(labelled)])
+    fold[dealt] = draw_folds(source.labels[labelled[dealt]], folds, seed, groups[dealt])
     return fold
 
 

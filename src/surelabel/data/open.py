@@ -53,18 +53,23 @@ def open_data(
     image_size: int | None = None,
     shape: tuple[int, int, int] | None = None,
     crop: float = 1.0,
+    group_column: str | None = None,
 ) -> DataSet:
     """The data set of this name, its files in `data_dir`, or the one at this path: a folder of images or of tar shards,
     or a .npz, .npy, .csv or .parquet file.
 
-    `label_column` and `of_table` say how to read a table. `label_files` name the classes of a folder's files, and
-    `image_size` is their side; reading a folder, which may take a while, tells its progress. Images of shards, and
-    ImageNet's, become `shape`, where given: (channels, height, width). Large pictures in files are cut to the share
-    `crop` of each side.
+    `label_column`, `group_column` and `of_table` say how to read a table. `label_files` name the classes of a folder's
+    files or of rows, and `image_size` is the side of pictures; reading a folder, which may take a while, tells its
+    progress. Images of shards, and ImageNet's, become `shape`, where given: (channels, height, width). Large pictures
+    in files are cut to the share `crop` of each side.
     """
     path = Path(data) if data_dir is None else Path(data_dir, data)
-    if label_files and (data in NAMED or not path.is_dir()):
-        raise UserError(f"{label_files[0]} names the classes of files in a folder, but {data} is not a folder")
+    is_table = path.suffix.lower() in TABLE_FILES and path.is_file()
+    if label_files and (data in NAMED or not (path.is_dir() or is_table)):
+        raise UserError(
+            f"{label_files[0]} names the classes of files in a folder or of rows of a table, but {data} is not a "
+            "folder, nor a table"
+        )
     if data in NAMED:
         return (
             _imagenet(Path(data_dir or "."), image_size, shape, crop) if data == "imagenet" else NAMED[data](data_dir)
@@ -77,8 +82,8 @@ def open_data(
         return array_files.load_npz(path)
     if path.suffix == ".npy" and path.is_file():
         return array_files.load_npy(path)
-    if path.suffix.lower() in TABLE_FILES and path.is_file():
-        return table.load(path, label_column, of_table or Table())
+    if is_table:
+        return table.load(path, label_column, of_table or Table(), group_column, label_files)
     if path.is_file():
         if path.suffix.lower() in OTHER_TABLES:
             raise UserError(f"{path}: tables are read from .csv and .parquet files; save it as one of these")

@@ -142,7 +142,8 @@ def _where_listed(listed: Path, pictures: str | None, form: Form) -> tuple[Path,
     for folder in reversed(folders.values()):
         present = {file.relative_to(folder).as_posix() for file in image_files(folder)}
         try:
-            found.append((folder, read_labels_csv(listed, present, folder)))
+            rows = read_labels_csv(listed, present, folder)
+            found.append((folder, {file: row.label for file, row in rows.items()}))
         except UserError as error:
             errors.append(error)
     remedy = "put the pictures into a folder with a labels.csv, and give that folder"

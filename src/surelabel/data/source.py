@@ -48,8 +48,10 @@ class Source(ABC):
     encoding: "Encoding | None" = None  # of a table: how its columns became numbers
     features: NDArray[np.float32] | None = None  # [N, D], where the samples are features of pictures
     block_size = 1  # samples that are best read together, as neighbours
+    groups: NDArray[np.int64] | None = None  # [N], the same for samples that belong together, such as one patient's
     # [N], whose labels were asked for because they are hard: they do not speak for the others
     suggested: NDArray[np.bool_] | None = None
+    ids: NDArray[np.object_] | None = None  # [N], what the user's table calls its rows
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -66,6 +68,10 @@ class Source(ABC):
     def files(self) -> Iterable[str] | None:
         """The file of each sample, in order; None where samples have none."""
         return None
+
+    def at_random(self, index: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these labelled samples [n] were not suggested, and so speak for the others."""
+        return np.ones(len(index), dtype=np.bool_) if self.suggested is None else ~self.suggested[index]
 
     def pictures(self, index: NDArray[np.int64]) -> Images:
         """These samples as one would look at them: pictures, where the network sees their features."""
@@ -87,7 +93,8 @@ class Derived(Source):
         self.labels, self.classes, self.shape = whole.labels, whole.classes, whole.shape
         self.kind, self.description, self.notes = whole.kind, whole.description, whole.notes
         self.skipped, self.encoding, self.features = whole.skipped, whole.encoding, whole.features
-        self.block_size, self.suggested = whole.block_size, whole.suggested
+        self.block_size, self.groups = whole.block_size, whole.groups
+        self.suggested, self.ids = whole.suggested, whole.ids
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -125,7 +132,9 @@ class Subset(Derived):
         self.index = index
         self.labels = whole.labels[index]
         self.features = None if whole.features is None else whole.features[index]
+        self.groups = None if whole.groups is None else whole.groups[index]
         self.suggested = None if whole.suggested is None else whole.suggested[index]
+        self.ids = None if whole.ids is None else whole.ids[index]
 
     def samples(self, index: NDArray[np.int64]) -> Images:
         return self.whole.samples(self.index[index])

@@ -23,6 +23,7 @@ from surelabel.config.recipes import recipe, table
 from surelabel.config.run import CUSTOM, RunConfig, Views
 from surelabel.config.settings import with_settings
 from surelabel.config.validate import validate
+from surelabel.data.groups import group_numbers
 from surelabel.data.source import UNLABELLED
 from surelabel.data.tables.frames import is_frame
 from surelabel.estimator.inputs import ImageInput, TableInput
@@ -86,13 +87,17 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.out = out
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> "SureLabelClassifier":
-        """Train on samples X and their labels y [n], of which some are unlabelled."""
+    def fit(self, X: Any, y: Any, groups: Any = None) -> "SureLabelClassifier":
+        """Train on samples X and their labels y [n], of which some are unlabelled.
+
+        Samples with equal `groups` [n], such as those of one patient, are never labelled on both sides of a fold; one
+        whose group is missing is a group of its own.
+        """
         if y is None:
             raise ValueError("SureLabelClassifier requires y to be passed, but the target y is None")
         X = self._checked(X, reset=True)
         y = column_of(y, warn=True)
-        check_consistent_length(X, y)
+        check_consistent_length(X, y, groups)
         known = ~unlabelled_in(y, self.unlabelled)
         targets = without_gaps(y[known])
         check_classification_targets(targets)
@@ -106,6 +111,8 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._input = ImageInput.learn(X) if np.ndim(X) > 2 else TableInput.learn(X, self.categorical or ())
             data = self._input.data(X, labels, [str(name) for name in classes])
             self.config_ = self._config(data.train.shape)
+            if groups is not None:
+                data.train.groups = self._groups(groups)
             self.task_ = build_data.task_of(data)
             console = Console(quiet=not self.verbose)
             with undisturbed():
@@ -171,6 +178,14 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if config.encoder != "none":
             raise UserError("encoder works only on folders of pictures, not on arrays: leave it out")
         return build.resolve(replace(config, out=None if self.out is None else str(self.out)))
+
+    def _groups(self, groups: Any) -> NDArray[np.int64]:
+        """The number of each sample's group."""
+        if not self.config_.leaves_labels_out and self.config_.holdout is None:
+            raise UserError(f"groups have no effect on method {self.config_.method}, which leaves no labels out")
+        names = column_of(groups)
+        missing = unlabelled_in(names, None)
+        return group_numbers(names.astype(np.str_) if names.dtype == object else names, missing)
 
     def _predicted(self, X: Any) -> Prediction:
         check_is_fitted(self)

@@ -81,14 +81,17 @@ def _of_sure(run: TrainedRun) -> Learners:
     method, source, batch = build_method(run.config), run.data.train, run.config.evaluation.batch
     assert isinstance(method, Sure)
     labels, fold = source.labels[run.labelled], method.draw_folds(source, run.labelled)
-    counted = fold != ALWAYS_SEEN
+    random = source.at_random(run.labelled)
+    counted = (fold != ALWAYS_SEEN) & random
     if not counted.any():
-        raise UserError(f"{run.name}: each class has one label only, so none could be left out. Label more")
+        raise UserError(
+            f"{run.name}: no label could be left out, as each class has only one that was drawn at random. Label more"
+        )
     head = run.network.head
     assert isinstance(head, MembersHead)
     class_weight = head.class_weight.cpu().double().numpy()  # [V, K]
-    shares = np.stack([smoothed_shares(labels[fold != v], len(run.task.classes)) for v in range(method.folds)])
-    shares = shares * class_weight
+    known = [smoothed_shares(labels[(fold != v) & random], len(run.task.classes)) for v in range(method.folds)]
+    shares = np.stack(known) * class_weight
     shares /= shares.sum(1, keepdims=True)
 
     index, labels, fold = run.labelled[counted], labels[counted], fold[counted]
@@ -115,8 +118,7 @@ def _of_sure(run: TrainedRun) -> Learners:
 def stored_learners(run: TrainedRun, folds: int) -> Learners:
     """The runs that left out a fold each: one learner, as it was written down."""
     fold = fold_of_labels(run.config, run.data, run.labelled, folds)
-    counted = fold != ALWAYS_SEEN
-    index, fold = run.labelled[counted], fold[counted]
+    index, fold = run.labelled[fold != ALWAYS_SEEN], fold[fold != ALWAYS_SEEN]
     log_probs = np.empty((1, len(index), len(run.task.classes)))
     for v in parts(fold):
         stored = _stored(run, v, folds)
@@ -127,6 +129,8 @@ def stored_learners(run: TrainedRun, folds: int) -> Learners:
     def pool(v: int) -> NDArray[np.float64]:
         return _stored(run, v, folds)["pool"].double().numpy()[None]
 
+    random = run.data.train.at_random(index)
+    index, fold, log_probs = index[random], fold[random], log_probs[:, random]
     labels, ones = run.data.train.labels[index], np.ones(len(index))
     return Learners(index, labels, fold, log_probs, ones, PRIOR, pool, variance_of_folds(len(parts(fold))))
 

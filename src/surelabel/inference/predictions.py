@@ -12,7 +12,7 @@ from torch import Tensor
 from surelabel.data.source import FilesSkipped
 from surelabel.equations import entropy
 from surelabel.models.prediction import Prediction
-from surelabel.utils.csv import write_csv
+from surelabel.utils.csv import escape_formula, write_csv
 
 if TYPE_CHECKING:
     from surelabel.inference.calibration import Calibration
@@ -54,11 +54,12 @@ class Predictions:
         """The std of each probability [N, K] over a Bayesian head's draws or over members; None for any other head."""
         return None if self.prediction.std is None else self.prediction.std.numpy()
 
-    def save(self, path: str | Path, calibration: "Calibration | None" = None) -> None:
+    def save(self, path: str | Path, calibration: "Calibration | None" = None, all_probabilities: bool = False) -> None:
         """Write one line per sample: its name, the most likely class, its probability, and the entropy.
 
         A Bayesian head, or an ensemble, adds the std of that probability. Sets are written with the most likely class
-        first, and their size. `calibration` corrects probability and entropy, and makes its own sets.
+        first, and their size. `calibration` corrects probabilities and entropy, and makes its own sets.
+        `all_probabilities` adds a column `p_CLASS` for each class.
         """
         raw = self.prediction.probs
         number = raw.argmax(dim=-1, keepdim=True)
@@ -72,6 +73,8 @@ class Predictions:
         sets = self.sets if calibration is None else calibration.sets(raw).numpy()
         if sets is not None:
             columns |= {"set": _format_sets(sets, raw, self.class_names), "set_size": sets.sum(1).tolist()}
+        if all_probabilities:  # as the column `class` writes the names
+            columns |= {f"p_{escape_formula(name)}": probs[:, k].tolist() for k, name in enumerate(self.class_names)}
         rows = zip(self.names, self.classes.tolist(), *columns.values(), strict=True)
         write_csv(Path(path), ["sample", "class", *columns], rows)
 

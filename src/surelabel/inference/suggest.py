@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from surelabel.data.label_rows import DRAWN_COLUMN, SUGGESTED
 from surelabel.data.source import UNLABELLED, Source, in_batches
 from surelabel.equations import entropy
 from surelabel.inference.trained_run import TrainedRun
@@ -37,6 +38,7 @@ class Suggestion:
     confidence: float
     entropy: float  # in nats
     confidence_std: float | None  # from a Bayesian head
+    id: str | None = None  # in a table whose rows have one
 
 
 def suggestions(run: TrainedRun, n: int) -> list[Suggestion]:
@@ -62,6 +64,7 @@ def suggestions(run: TrainedRun, n: int) -> list[Suggestion]:
             confidence=float(confidence[place]),
             entropy=float(uncertainty[chosen[place]]),
             confidence_std=None if stds is None else stds[place],
+            id=None if source.ids is None else str(source.ids[index[place]]),
         )
         for place in range(len(chosen))
     ]
@@ -70,10 +73,10 @@ def suggestions(run: TrainedRun, n: int) -> list[Suggestion]:
 def suggest_to_csv(run: TrainedRun, n: int, out: Path) -> list[Suggestion]:
     """Write one line per suggestion; with the empty column `label` filled in, another run can use the file."""
     found = suggestions(run, n)
-    columns = ["rank", "sample", "label", "predicted", "confidence", "entropy"]
-    if found and found[0].confidence_std is not None:
-        columns.append("confidence_std")
-    rows = ([getattr(one, name, "") for name in columns] for one in found)  # a suggestion has no label yet
+    columns = ["rank", "sample", "id", "label", DRAWN_COLUMN, "predicted", "confidence", "entropy", "confidence_std"]
+    filled = {"label": "", DRAWN_COLUMN: SUGGESTED}  # a suggestion has no label yet
+    columns = [name for name in columns if name in filled or any(getattr(one, name) is not None for one in found)]
+    rows = ([filled[name] if name in filled else getattr(one, name) for name in columns] for one in found)
     write_csv(out, columns, rows)
     return found
 

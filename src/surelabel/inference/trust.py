@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import beta
 
+from surelabel.data.label_rows import DRAWN_COLUMN, SUGGESTED
 from surelabel.equations import Groups, bin_of, ece_of_bins, entropy
 from surelabel.inference.learners import Joined, pool_of
 from surelabel.inference.suggest import LEAST as CANDIDATES
@@ -279,10 +280,12 @@ def write_accepted(run: TrainedRun, found: Trust, precision: float, accepted: Pa
     names, classes = run.data.train.names(run.unlabelled), run.predict_pool().classes
     columns = ["sample", "class", "confidence"]
     write_csv(accepted, columns, ((names[i], classes[i], found.confidence[i]) for i in found.order[: chosen.count]))
-    rows = (
-        (n, names[i], "", classes[i], found.confidence[i]) for n, i in enumerate(to_label(run, found, precision), 1)
-    )
-    write_csv(rest, ["rank", "sample", "label", "predicted", "confidence"], rows)
+    ids = run.data.train.ids
+    own: list[tuple[str, ...]] = [()] * len(names) if ids is None else [(one,) for one in ids[run.unlabelled]]
+    column = [] if ids is None else ["id"]
+    order = to_label(run, found, precision)
+    rows = ((n, names[i], *own[i], "", SUGGESTED, classes[i], found.confidence[i]) for n, i in enumerate(order, 1))
+    write_csv(rest, ["rank", "sample", *column, "label", DRAWN_COLUMN, "predicted", "confidence"], rows)
     return chosen
 
 

@@ -43,16 +43,16 @@ def cross_fitted_teachers(
     folds: int,
     classes: int,
     per_class: bool = False,
-    suggested: NDArray[np.bool_] | None = None,
+    at_random: NDArray[np.bool_] | None = None,
 ) -> Teachers:
     """Teachers for the pool `rows` [N, d], whose samples at `index` [n] have these labels and folds.
 
     Each is label propagation joined with logistic regression. The powers of v are fitted to predictions for the labels
     of each other fold u, by learners that have seen neither u nor v, as far as these have seen the label's class. Where
-    labels were drawn `per_class`, the shares of the pool are estimated from what the teacher says of it. `suggested`
-    labels [n], which are of hard samples, do not count for the shares of the classes.
+    labels were drawn `per_class`, the shares of the pool are estimated from what the teacher says of it. Labels that
+    were not drawn `at_random` are learnt; they enter no share and no power, unless all are such.
     """
-    tells = np.ones(len(labels), dtype=np.bool_) if suggested is None or suggested.all() else ~suggested
+    speaks = at_random if at_random is not None and at_random.any() else np.ones(len(labels), dtype=np.bool_)
     block = np.where(fold == ALWAYS_SEEN, folds, fold)
     # What propagation gives without some folds is a sum over the others, so it runs once.
     mass = spread(neighbour_graph(rows), index, block * classes + labels, (folds + 1) * classes)
@@ -63,7 +63,7 @@ def cross_fitted_teachers(
         return ~np.isin(fold, list(out))
 
     def shares_without(out: frozenset[int]) -> NDArray[np.float64]:
-        return smoothed_shares(labels[seen(out) & tells], classes)
+        return smoothed_shares(labels[seen(out) & speaks], classes)
 
     def by_propagation(out: frozenset[int], at: Labels | slice) -> NDArray[np.float64]:
         kept = [part for part in range(folds + 1) if part not in out]
@@ -86,7 +86,7 @@ def cross_fitted_teachers(
         parts, known = [np.empty((2, 0, classes))], [np.empty(0, np.int64)]
         for u in set(fold.tolist()) - {v, ALWAYS_SEEN}:
             out = frozenset((u, v))
-            here = (fold == u) & np.isin(labels, labels[seen(out)])
+            here = (fold == u) & speaks & np.isin(labels, labels[seen(out)])
             parts.append(both(out, index[here]))
             known.append(labels[here])
         powers[v] = fit_powers(np.concatenate(parts, axis=1), np.concatenate(known), equal(2))

@@ -7,7 +7,7 @@ predictions fit the powers of the learners.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -17,7 +17,9 @@ from torch import Tensor, nn
 from surelabel.config.run import RunConfig
 from surelabel.config.run import Sure as SureSettings
 from surelabel.data.batch import Batch
-from surelabel.data.folds import ALWAYS_SEEN, draw_folds, near_duplicates
+from surelabel.data.drawn import drawn_per_class
+from surelabel.data.folds import ALWAYS_SEEN
+from surelabel.data.label_folds import folds_of
 from surelabel.data.loader import Loader
 from surelabel.data.source import DataSet, Source, in_batches
 from surelabel.data.views import Chain, Corrupt, Identity, InComponents, Noise, View
@@ -31,6 +33,7 @@ from surelabel.models.prediction import Prediction
 from surelabel.utils.devices import augmentation_device
 from surelabel.utils.distributed import World
 from surelabel.utils.errors import UserError
+from surelabel.utils.literals import Drawn
 
 MOMENTUM = 0.9  # of the mean prediction that a member's own pseudo-labels are aligned by
 # Of the members and the linear models: chosen on eight tables and on training pictures, none of which is in a study.
@@ -81,11 +84,11 @@ class CrossFitLoader:
 @dataclass(frozen=True)
 class Sure:
     """Members learn labels, and soft labels: their own aligned prediction to the power `own`, times the teacher's to
-    the power 1 - `own`. Labels were `drawn` at random or per class; auto: per class if all have equally many.
+    the power 1 - `own`.
     """
 
     folds: int = 10
-    drawn: Literal["auto", "random", "per-class"] = "auto"
+    drawn: Drawn = "auto"
     own: float = 0.9
     seed: int = 0
     ratio: int = 4
@@ -113,7 +116,7 @@ class Sure:
                 f"network.name {config.network.name}: the number of members must be a multiple of sure.folds, "
                 f"{config.sure.folds}"
             )
-        return replace(self, folds=config.sure.folds, drawn=config.sure.drawn, own=config.sure.own, seed=config.seed)
+        return replace(self, folds=config.sure.folds, drawn=config.drawn, own=config.sure.own, seed=config.seed)
 
     def fill(self, config: RunConfig) -> RunConfig:
         return config
@@ -138,10 +141,10 @@ class Sure:
         rows = rows @ projection
         labels = source.labels[labelled]
         fold = self.draw_folds(source, labelled)
-        suggested = None if source.suggested is None else source.suggested[labelled]
-        drawn = labels if suggested is None or suggested.all() else labels[~suggested]
+        at_random = source.at_random(labelled)
+        per_class = drawn_per_class(self.drawn, labels[at_random])
         made = cross_fitted_teachers(
-            rows.numpy(), labelled, labels, fold, self.folds, len(data.classes), self.per_class(drawn), suggested
+            rows.numpy(), labelled, labels, fold, self.folds, len(data.classes), per_class, at_random
         )
         of_all = torch.full((len(source),), ALWAYS_SEEN)
         of_all[torch.from_numpy(labelled)] = torch.from_numpy(fold)
@@ -164,24 +167,14 @@ class Sure:
         network.head.class_weight.copy_(loader.over)
 
     def draw_folds(self, source: Source, labelled: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The fold [n] of each label; near-duplicates share one, and suggested ones, which are hard, are in none."""
-        groups = near_duplicates(np.asarray(source.samples(labelled), dtype=np.float32))
-        fold = draw_folds(source.labels[labelled], self.folds, self.seed, groups)
-        if source.suggested is not None:
-            fold[np.isin(groups, groups[source.suggested[labelled]])] = ALWAYS_SEEN
-        return fold
-
-    def per_class(self, labels: NDArray[np.int64]) -> bool:
-        """Whether the labels were drawn class by class."""
-        counts = np.unique(labels, return_counts=True)[1]
-        alike = len(counts) > 1 and counts.min() == counts.max() > 1
-        return self.drawn == "per-class" or (self.drawn == "auto" and bool(alike))
+        """The fold [n] of each label."""
+        return folds_of(source, labelled, self.folds, self.seed)
 
     def before_evaluation(self, network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
         """Fit the powers to what members and linear models predict for labels that they have not seen."""
         labels = source.labels[labelled]
         fold = self.draw_folds(source, labelled)
-        counted = fold != ALWAYS_SEEN
+        counted = (fold != ALWAYS_SEEN) & source.at_random(labelled)
         some_labels, some_folds = labels[counted], fold[counted]
         known = by_fold(network, source, labelled[counted], self.folds, batch)
         assert isinstance(network.head, MembersHead)

@@ -169,7 +169,7 @@ def of_surelabel(method: str, **settings: Any) -> Callable[..., Any]:
         config = replace(config, encoder="none", image_size=None, seed=number, device="cpu", threads=1)
         config = replace(config, evaluation=replace(config.evaluation, every=config.steps))
         if method == "sure":
-            config = replace(config, sure=replace(config.sure, drawn=cell.drawn))
+            config = replace(config, drawn=cell.drawn)
         data = Components(DataSet(cell.data, source, None, normal))
         run = TrainedRun.of(
             fit(with_settings(config, settings), console=Console(quiet=True), components=data, save=False)

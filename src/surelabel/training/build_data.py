@@ -34,6 +34,7 @@ def load_data(
         data = open_data(
             config.data, config.data_dir, config.label_column, config.table, files, progress, config.image_size,
             crop=CROP if config.encoder != "none" else 1.0,
+            group_column=config.group_column,
         )  # fmt: skip
     if len(data.classes) < 2:
         named = f"one class only, {data.classes[0]!r}" if data.classes else "no class at all"
@@ -48,7 +49,9 @@ def load_data(
     labelled = build_split(config, data)
     if config.holdout is None:
         return data, labelled
-    held = choose_held_out(data.train.labels, labelled, parse_holdout(config.holdout), config.seed, data.classes)
+    request, train = parse_holdout(config.holdout), data.train
+    random = labelled[train.at_random(labelled)]
+    held = choose_held_out(train.labels, random, request, config.seed, data.classes, train.groups)
     return without(data, labelled, held)
 
 
@@ -75,13 +78,17 @@ def build_split(config: RunConfig, data: DataSet) -> NDArray[np.int64]:
 
 
 def fingerprint(data: DataSet) -> str:
-    """A short hash of the training data: all labels and a hundred samples."""
+    """A short hash of the training data: all labels, how they were drawn, and a hundred samples."""
     sample = np.linspace(0, len(data.train) - 1, 100, dtype=np.int64)
     held = blake2b(digest_size=8)
     # In parts: the labels may be mapped from a file larger than the memory.
     for start in range(0, len(data.train), 2**16):
         held.update(data.train.labels[start : start + 2**16].tobytes())
     held.update(data.train.pictures(sample).tobytes())
+    for name in ("groups", "suggested"):  # what decides which labels were left out
+        values = getattr(data.train, name)
+        if values is not None and values.any():
+            held.update(name.encode() + values.tobytes())
     return held.hexdigest()
 
 

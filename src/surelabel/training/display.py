@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 
 from surelabel.config.run import RunConfig
+from surelabel.data.drawn import drawn_per_class
 from surelabel.training.summary import WINDOW, Summary
 from surelabel.utils.intervals import ENOUGH, wilson
 from surelabel.utils.words import some
@@ -109,6 +110,14 @@ def describe_found(kind: str, samples: int, labels: NDArray[np.int64], classes: 
     if scarce:
         words += f"\nOnly one label: {some(scarce)}. A few more labels of these classes would help most"
     return words
+
+
+def describe_guess(labels: NDArray[np.int64]) -> str:
+    """'Labels: 10 of each class, so taken as drawn per class (if not, set drawn to random)'."""
+    counts = np.unique(labels, return_counts=True)[1]
+    many = f"{counts[0]} of each class" if np.ptp(counts) == 0 else f"{counts.min()} to {counts.max()} of a class"
+    taken, other = ("per class", "random") if drawn_per_class("auto", labels) else ("at random", "per-class")
+    return f"Labels: {many}, so taken as drawn {taken} (if not, set drawn to {other})"
 
 
 def describe_network(config: RunConfig) -> str:

@@ -26,6 +26,7 @@ from surelabel.training.display import (
     Display,
     Watch,
     describe_found,
+    describe_guess,
     describe_network,
     describe_skipped,
     duration,
@@ -157,7 +158,7 @@ def _train(
     task = build_data.task_of(data)
     seconds = None
     if config.processes == 1:
-        _show_found(data, labelled, console)
+        _show_found(config, data, labelled, console)
     # Of several processes, each has its device only after the launch.
     here = config if config.processes == 1 else replace(config, device="cpu")
     loader = build.build_loader(here, data, labelled, components, World(0, config.processes))
@@ -185,7 +186,7 @@ def _train(
     if resume:
         console.print(note or f"Resuming at step {state.step}", **PLAIN)
     if config.processes > 1:
-        _show_found(data, labelled, console)
+        _show_found(config, data, labelled, console)
     name = config.data if components.data is None else data.name
     _show_run(config, data, labelled, network, seconds, console, name, runs)
     trained = Trained(
@@ -294,13 +295,16 @@ def _check_same_settings(asked: RunConfig, stored: RunConfig, folder: Path, comp
             )
 
 
-def _show_found(data: DataSet, labelled: NDArray[np.int64], console: Console) -> None:
-    """Show which samples were found, and which were skipped and why."""
+def _show_found(config: RunConfig, data: DataSet, labelled: NDArray[np.int64], console: Console) -> None:
+    """Show which samples were found, which were skipped and why, and how the labels seem to have been drawn."""
     for note in data.train.notes:
         console.print(note, **PLAIN)
     if data.train.description:
         labels = data.train.labels[labelled]
         console.print(describe_found(data.train.description, len(data.train), labels, data.classes), **PLAIN)
+    random = labelled[data.train.at_random(labelled)]
+    if config.leaves_labels_out and config.drawn == "auto" and len(random):
+        console.print(describe_guess(data.train.labels[random]), **PLAIN)
     for skipped in dict.fromkeys(source.skipped for source in (data.train, data.test) if source is not None):
         if skipped:
             console.print(describe_skipped(skipped), **PLAIN)

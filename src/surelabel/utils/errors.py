@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from surelabel.utils.words import some
+
 
 class UserError(Exception):
     """A mistake in the options or in the data.
@@ -32,10 +34,10 @@ def words_of(error: Exception) -> str:
 
 
 def suggestion(word: str, words: Iterable[str]) -> str:
-    """' Did you mean X?', or the list of all words if none is similar."""
+    """' Did you mean X?', or a list of the words if none is similar."""
     words = list(words)
     near = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
-    return f" Did you mean {near[0]!r}?" if near else f" It can be {', '.join(words)}."
+    return f" Did you mean {near[0]!r}?" if near else f" It can be {some(words, 40)}."
 
 
 @contextmanager

@@ -247,7 +247,7 @@ def test_load_rejects_a_missing_folder_and_a_wrong_size(tmp_path):
     [
         ("path,label\ncat/a.png,cat\nnone.png,cat\n", r"names 1 files that are not in the data folder .*: none\.png"),
         ("path,label\ncat/a.png,cat\ncat/a.png,dog\n", "lines 2 and 3"),
-        ("path,label\ncat/a.png,\n", "names no class of any file"),
+        ("path,label\ncat/a.png,\n", "names no class of any sample"),
         ("path,label\ncat/a.png,cat\ndog/b.png,NA\n", "line 3: NA may be a class or mean unlabelled"),
         ("path,label\n../a.png,cat\n", "leads out of the data folder"),
     ],
@@ -259,9 +259,14 @@ def test_load_stops_at_a_wrong_label_table(tmp_path, table, message):
 
 
 def test_load_knows_which_labels_were_suggested(tmp_path):
-    """A table with ranks is one that `suggest` wrote; the labels of another are taken for random ones."""
+    """The column `drawn` says it; labels of a table without one are taken for random, and a later table prevails."""
     write_files(tmp_path / "pictures", {f"{seed}.png": picture(seed) for seed in range(6)})
     (tmp_path / "first.csv").write_text("path,label\n0.png,a\n1.png,b\n")
-    (tmp_path / "next.csv").write_text("rank,sample,label,predicted\n1,4.png,a,b\n2,5.png,,b\n")
-    data = folder.load(tmp_path / "pictures", 8, [tmp_path / "first.csv", tmp_path / "next.csv"])
+    (tmp_path / "next.csv").write_text(
+        "rank,sample,label,drawn\n1,4.png,a,suggested\n2,5.png,,suggested\n3,3.png,a,\n4,2.png,b,Random\n"
+    )
+    (tmp_path / "last.csv").write_text("sample,label,drawn\n4.png,b,random\n0.png,a,suggested\n")
+    tables = [tmp_path / f"{name}.csv" for name in ("first", "next", "last")]
+    data = folder.load(tmp_path / "pictures", 8, tables[:2])
     assert data.train.suggested.tolist() == [False, False, False, False, True, False]
+    assert folder.load(tmp_path / "pictures", 8, tables).train.suggested.tolist() == [True] + 5 * [False]

@@ -49,6 +49,36 @@ def test_settings_make_columns_categorical_or_leave_them_out(tmp_path):
     assert data.train.shape == (4,)
 
 
+def test_rows_of_one_patient_are_a_group_which_is_no_feature(tmp_path):
+    text = "patient,x,y\n007,1,a\n7,2,b\n007,3,\n,4,a\nNA,5,b\n"
+    train = load(written(tmp_path, text), group_column="patient").train
+    assert [column.name for column in train.encoding.columns] == ["x"]
+    assert train.groups[0] == train.groups[2]
+    assert len(set(train.groups.tolist())) == 4, "texts as written, and each missing one alone"
+    assert load(written(tmp_path, text)).train.groups is None
+
+
+def test_a_group_on_both_sides_of_the_split_is_said(tmp_path):
+    text = "patient,x,y,split\n{},1,a,\n2,2,b,\n3,3,a,test\n"
+    assert load(written(tmp_path, text.format(1)), group_column="patient").train.notes == ()
+    (note,) = load(written(tmp_path, text.format(3)), group_column="patient").train.notes
+    assert "'patient' are in training and in the test" in note
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("pateint", "no column 'pateint'. Did you mean 'patient'"),
+        ("y", "'y' holds the labels"),
+        ("split", "'split' holds the split"),
+    ],
+)
+def test_load_names_a_wrong_group_column(tmp_path, asked, message):
+    text = "patient,x,y,split\n1,1,a,\n2,2,b,\n"
+    with pytest.raises(UserError, match=message):
+        load(written(tmp_path, text), group_column=asked)
+
+
 def test_load_leaves_out_row_numbers(tmp_path):
     rows = "\n".join(f"{n},{n * n},{n % 2},{'test' if n % 3 == 0 else 'train'}" for n in range(20))
     data = load(written(tmp_path, f"n,x,y,split\n{rows}\n"))

@@ -1,98 +1,35 @@
 """Read labels.csv: a header, then one row per file with its class."""
 
-import csv
 import difflib
-import itertools
 from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 
-from surelabel.data.tables.columns import MISSING
-from surelabel.utils.csv import delimiter_of, escape_formula
+from surelabel.data.label_rows import LabelRow, by_sample, read_label_rows, with_class
 from surelabel.utils.errors import UserError
 
-FILE_COLUMNS = ("path", "file", "image", "sample")
-CLASS_COLUMNS = ("label", "class")
 SHOWN = 5
 COMPARED = 10_000  # names searched for a similar one; more would take minutes
 
 
-def read_labels_csv(path: Path, files: Collection[str], folder: Path | None = None) -> dict[str, str]:
-    """The class of each labelled file. `files` are the existing ones, relative to the data folder.
+def read_labels_csv(path: Path, files: Collection[str], folder: Path | None = None) -> dict[str, LabelRow]:
+    """The row of each labelled file. `files` are the existing ones, relative to the data folder.
 
     If `folder` is given, the CSV may also contain absolute paths.
     """
-    lines: dict[str, int] = {}
-    classes: dict[str, str] = {}
-    missing = []
-    for line, written, label in _rows(path):
-        file = _inside(written, f"{path}, line {line}", folder)
-        if file not in files:
-            file = file.removeprefix("'")  # see `escape_formula`
-        if file in lines:
-            before = classes.get(file, "")
-            classes_given = f"as {before or 'unlabelled'} and as {label or 'unlabelled'}"
-            how = "with the same class" if before == label else classes_given
-            raise UserError(f"{path}, lines {lines[file]} and {line}: {written} is listed twice, {how}; keep one line")
-        if file not in files:
-            missing.append((file, f"{written} (line {line})"))
-        lines[file] = line
-        if label in MISSING[1:]:
-            raise UserError(
-                f"{path}, line {line}: {label} may be a class or mean unlabelled: leave the class of unlabelled files "
-                "empty, or rename the class"
-            )
-        if label:
-            classes[file] = label
+    rows = by_sample(path, ((_file(path, row, files, folder), row) for row in read_label_rows(path)))
+    missing = [(file, f"{row.sample} (line {row.line})") for file, row in rows.items() if file not in files]
     if missing:
         shown = ", ".join(text for _, text in missing[:SHOWN]) + (", ..." if len(missing) > SHOWN else "")
         raise UserError(
             f"{path} names {len(missing)} files that are not in {_called(folder)}: {shown}{_hint(missing[0][0], files)}"
         )
-    if not classes:
-        raise UserError(f"{path} names no class of any file: write the class beside some of them")
-    return classes
+    return with_class(path, rows)
 
 
-def is_suggested(path: Path) -> bool:
-    """Whether the labels are of samples that `surelabel suggest` or `fit --accept` ranked, not of random ones."""
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        first = stream.readline()
-    return "rank" in [name.strip().lower() for name in first.split(delimiter_of(first))]
-
-
-def _rows(path: Path) -> list[tuple[int, str, str]]:
-    """The line number, file and class of each row."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            first = stream.readline()
-            reader = csv.reader(itertools.chain([first], stream), delimiter=delimiter_of(first), strict=True)
-            header = [name.strip().lower() for name in next(reader, [])]
-            file_column = _column(path, header, FILE_COLUMNS)
-            class_column = _column(path, header, CLASS_COLUMNS)
-            rows = []
-            for row in reader:
-                if row and len(row) != len(header):
-                    raise UserError(f"{path}, line {reader.line_num}: {len(row)} columns instead of {len(header)}")
-                if row:
-                    rows.append((reader.line_num, row[file_column].strip(), _unescaped(row[class_column].strip())))
-            return rows
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{path} cannot be read as a CSV file in UTF-8: {error}") from error
-
-
-def _column(path: Path, header: list[str], names: tuple[str, ...]) -> int:
-    present = [index for index, name in enumerate(header) if name in names]
-    if len(present) != 1:
-        raise UserError(
-            f"{path} needs exactly one column named {' or '.join(names)}, but its first line is: "
-            f"{', '.join(header)[:200] or '(empty)'}"
-        )
-    return present[0]
-
-
-def _unescaped(written: str) -> str:
-    """The class without the apostrophe that `escape_formula` adds."""
-    return written[1:] if escape_formula(written[1:]) == written else written
+def _file(path: Path, row: LabelRow, files: Collection[str], folder: Path | None) -> str:
+    """The file that a row names."""
+    file = _inside(row.sample, f"{path}, line {row.line}", folder)
+    return file if file in files else file.removeprefix("'")  # see `escape_formula`
 
 
 def _inside(written: str, where: str, folder: Path | None) -> str:

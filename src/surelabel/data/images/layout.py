@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from surelabel.data.images.formats import visible
-from surelabel.data.images.labels_csv import is_suggested, read_labels_csv
+from surelabel.data.images.labels_csv import read_labels_csv
 from surelabel.utils.errors import UserError
 
 UNLABELLED_FOLDERS = frozenset({"unlabelled", "unlabeled"})
@@ -52,8 +52,8 @@ def read_layout(folder: Path, label_files: Sequence[Path] = ()) -> FolderLayout:
     suggested: set[str] = set()
     for table in tables:
         given = read_labels_csv(table, present, folder)
-        class_of |= given
-        suggested |= given.keys() if is_suggested(table) else set()
+        class_of |= {file: row.label for file, row in given.items()}
+        suggested = (suggested - given.keys()) | {file for file, row in given.items() if row.suggested}
     names = tuple(sorted({class_of[file] for file in parts["train"] if file in class_of}))
     return FolderLayout(parts, class_of, names, frozenset(suggested))
 

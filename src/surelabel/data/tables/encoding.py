@@ -185,7 +185,7 @@ def _learn_categorical(name: str, texts: NDArray[np.object_], declared: bool, no
         return "it has no values"
     if len(levels) == 1 and counts[0] == len(texts):
         return f"it is {levels[0]!r} everywhere"
-    if not declared and counts.max() == 1 and len(levels) > FEW_ROWS:
+    if not declared and identifies(texts):
         return "all its texts differ, so it identifies rows and says nothing about classes"
     if len(levels) > MOST_LEVELS:
         notes.append(
@@ -194,6 +194,14 @@ def _learn_categorical(name: str, texts: NDArray[np.object_], declared: bool, no
         )
         levels = np.sort(levels[np.argsort(-counts, kind="stable")[:MOST_LEVELS]])
     return Categorical(name, tuple(levels.tolist()))
+
+
+def identifies(values: Column) -> bool:
+    """Whether this column names the rows: its texts all differ."""
+    if numeric(values):
+        return False
+    texts = values[values != ""]
+    return len(texts) > FEW_ROWS and len(set(texts)) == len(texts)
 
 
 def check_numbers(columns: Columns, categories: Collection[str], remedy: str) -> None:

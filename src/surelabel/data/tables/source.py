@@ -1,6 +1,5 @@
 """Tables as data: rows are samples, one column is the label."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,11 +8,13 @@ from numpy.typing import NDArray
 
 from surelabel.config.run import Table
 from surelabel.data.arrays.source import SampleSource
+from surelabel.data.groups import group_numbers
 from surelabel.data.source import UNLABELLED, DataSet
 from surelabel.data.tables.columns import MISSING, Column, Columns, as_texts, in_row, numeric
-from surelabel.data.tables.encoding import FEW_ROWS, Encoding, check_numbers, learn
+from surelabel.data.tables.encoding import FEW_ROWS, Encoding, check_numbers, identifies, learn
 from surelabel.data.tables.files import read_table
-from surelabel.utils.errors import UserError
+from surelabel.data.tables.labels import named_classes, with_labels
+from surelabel.utils.errors import UserError, suggestion
 from surelabel.utils.words import some
 
 LABEL_COLUMNS = ("label", "class", "target", "y")
@@ -65,20 +66,28 @@ def table_data(name: str, train: TableSource, test: TableSource | None = None) -
     return DataSet(name, train, test, ((0.0,) * width, (1.0,) * width))
 
 
-def load(path: str | Path, label_column: str | None = None, settings: Table = Table()) -> DataSet:  # noqa: B008
-    """A CSV or Parquet file; `docs/tables.md` describes what it may hold."""
+def load(
+    path: str | Path,
+    label_column: str | None = None,
+    settings: Table = Table(),  # noqa: B008
+    group_column: str | None = None,
+    label_files: Sequence[str] = (),
+) -> DataSet:
+    """A CSV or Parquet file; `docs/tables.md` describes what it may hold. `label_files` have labels of more rows."""
     path = Path(path)
     categorical, ignored = _names(settings.categorical), _names(settings.ignored)
-    read = read_table(path, lambda name: name in categorical or _may_be_label(name, label_column))
+    names = {*categorical, group_column}
+    read = read_table(path, lambda name: name in names or _may_be_label(name, label_column))
     columns, notes = read.columns, read.notes
     try:
         label = _label_column(columns, label_column)
-        texts = _named_classes(columns.pop(label))
+        groups = None if group_column is None else _groups(columns, group_column, label)
+        texts, suggested = with_labels(columns.pop(label), label_files)
         in_test = _in_test(columns.pop(SPLIT_COLUMN)) if SPLIT_COLUMN in columns else np.zeros(len(texts), bool)
         if in_test.all():
             raise UserError(f"column {SPLIT_COLUMN!r} leaves no row to train on")
         for name in ignored:
-            if columns.pop(name, None) is None:
+            if columns.pop(name, None) is None and name != group_column:
                 raise UserError(f"table.ignored: there is no column {name!r}; the table has {_listed(columns)}")
         counting = [name for name, values in columns.items() if _counts_rows(values)]
         notes = (*notes, *(f"column {name!r} is left out: it only counts the rows" for name in counting))
@@ -88,12 +97,17 @@ def load(path: str | Path, label_column: str | None = None, settings: Table = Ta
         if (labels[in_test] == UNLABELLED).any():
             row = int(np.argmax(in_test & (labels == UNLABELLED)))
             raise UserError(f"the test sample {in_row(row)} has no label: label it, or make it a training row")
+        if groups is not None and np.isin(groups[in_test], groups[~in_test]).any():
+            notes = (*notes, f"Rows of one {group_column!r} are in training and in the test: its metrics flatter")
         used = {name: values for name, values in columns.items() if name not in counting}
         check_numbers(used, {*categorical, *read.categories}, BROKEN_NUMBERS)
         rows = np.flatnonzero(~in_test), np.flatnonzero(in_test)
         encoding, left_out = learn({name: values[rows[0]] for name, values in used.items()}, categorical, rows[0])
         encoded = encoding.encode(used)
         train = TableSource(encoded[rows[0]], labels[rows[0]], classes, encoding, (*notes, *left_out), rows[0])
+        train.groups, train.suggested = None if groups is None else groups[rows[0]], suggested[rows[0]]
+        named = [as_texts(own)[rows[0]] for name, own in used.items() if name not in categorical and identifies(own)]
+        train.ids = named[0] if named else None
         test = TableSource(encoded[rows[1]], labels[rows[1]], classes, encoding, (), rows[1]) if in_test.any() else None
     except UserError as error:
         raise type(error)(f"{path}: {error}") from error
@@ -128,7 +142,7 @@ def load_labelled(
         label = _label_column(columns, label_column)
         texts = as_texts(columns.pop(label))
         if not set(texts) <= {"", *classes}:
-            texts = _named_classes(texts)
+            texts = named_classes(texts)
         in_test = _in_test(columns[SPLIT_COLUMN]) if SPLIT_COLUMN in columns else np.zeros(len(texts), bool)
         rows = np.flatnonzero(in_test) if in_test.any() else np.arange(len(texts))
         unknown = sorted(set(texts[rows]) - {"", *classes})
@@ -168,6 +182,19 @@ def _label_column(columns: Columns, asked: str | None) -> str:
     )
 
 
+def _groups(columns: Columns, asked: str, label: str) -> NDArray[np.int64]:
+    """The group of each row by a column, which is taken out."""
+    if asked in (label, SPLIT_COLUMN):
+        raise UserError(
+            f"group_column: column {asked!r} holds the {'labels' if asked == label else 'split'}: name the one that "
+            "says which rows belong together"
+        )
+    if asked not in columns:
+        raise UserError(f"group_column: there is no column {asked!r}.{suggestion(asked, columns)}")
+    names = as_texts(columns.pop(asked))
+    return group_numbers(names.astype(np.str_), np.isin(names, MISSING))
+
+
 def _counts_rows(values: Column) -> bool:
     """Whether this is the row number that many programs save beside a table; rows sorted by class would betray it."""
     return numeric(values) and len(values) > FEW_ROWS and np.array_equal(values, values[0] + np.arange(len(values)))
@@ -183,14 +210,6 @@ def _in_test(values: Column) -> NDArray[np.bool_]:
             "If it means something else, name it otherwise"
         )
     return np.array([word == "test" for word in words])
-
-
-def _named_classes(values: Column) -> NDArray[np.object_]:
-    """The texts of a label column. Whole numbers with gaps, which pandas saves as 0.0 and 1.0, are 0 and 1 again."""
-    texts = as_texts(values)
-    if all(re.fullmatch(r"(-?\d+(\.0+)?)?", text) for text in texts):
-        texts = np.array([text.partition(".")[0] for text in texts], dtype=object)
-    return texts
 
 
 def _doubted(classes: Sequence[str]) -> list[str]:

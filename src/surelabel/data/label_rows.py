@@ -1,0 +1,105 @@
+"""Tables of labels: a header, then one line per sample with its class and, perhaps, how it was chosen."""
+
+import csv
+import itertools
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from surelabel.data.tables.columns import MISSING
+from surelabel.utils.csv import delimiter_of, escape_formula
+from surelabel.utils.errors import UserError
+
+SAMPLE_COLUMNS = ("path", "file", "image", "sample")
+CLASS_COLUMNS = ("label", "class")
+DRAWN_COLUMN = "drawn"
+SUGGESTED, RANDOM = "suggested", "random"
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class LabelRow:
+    """A line of the table. `suggested`: the label was asked for because the sample is hard; it is no random one."""
+
+    line: int
+    sample: str
+    label: str  # empty if it is not known
+    suggested: bool
+
+
+def read_label_rows(path: Path) -> list[LabelRow]:
+    """All lines of a .csv file."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            first = stream.readline()
+            reader = csv.reader(itertools.chain([first], stream), delimiter=delimiter_of(first), strict=True)
+            header = [name.strip().lower() for name in next(reader, [])]
+            sample, label = (_column(path, header, names) for names in (SAMPLE_COLUMNS, CLASS_COLUMNS))
+            drawn = header.index(DRAWN_COLUMN) if DRAWN_COLUMN in header else None
+            rows = []
+            for row in reader:
+                where = f"{path}, line {reader.line_num}"
+                if row and len(row) != len(header):
+                    raise UserError(f"{where}: {len(row)} columns instead of {len(header)}")
+                if row:
+                    suggested = drawn is not None and _is_suggested(row[drawn], where)
+                    name = _unescaped(row[label].strip())
+                    rows.append(LabelRow(reader.line_num, row[sample].strip(), name, suggested))
+            return rows
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{path} cannot be read as a CSV file in UTF-8: {error}") from error
+
+
+def by_sample(path: Path, rows: Iterable[tuple[Key, LabelRow]]) -> dict[Key, LabelRow]:
+    """The rows by what they name, each of which must be named once and have a class or none."""
+    found: dict[Key, LabelRow] = {}
+    for key, row in rows:
+        if key in found:
+            before = found[key]
+            classes_given = f"as {before.label or 'unlabelled'} and as {row.label or 'unlabelled'}"
+            how = "with the same class" if before.label == row.label else classes_given
+            raise UserError(
+                f"{path}, lines {before.line} and {row.line}: {row.sample} is listed twice, {how}; keep one line"
+            )
+        if row.label in MISSING[1:]:
+            raise UserError(
+                f"{path}, line {row.line}: {row.label} may be a class or mean unlabelled: leave the class of "
+                "unlabelled samples empty, or rename the class"
+            )
+        found[key] = row
+    return found
+
+
+def with_class(path: Path, rows: dict[Key, LabelRow]) -> dict[Key, LabelRow]:
+    """Those rows that have a class; at least one must."""
+    found = {key: row for key, row in rows.items() if row.label}
+    if not found:
+        raise UserError(f"{path} names no class of any sample: write the class beside some of them")
+    return found
+
+
+def _column(path: Path, header: list[str], names: tuple[str, ...]) -> int:
+    present = [index for index, name in enumerate(header) if name in names]
+    if len(present) != 1:
+        raise UserError(
+            f"{path} needs exactly one column named {' or '.join(names)}, but its first line is: "
+            f"{', '.join(header)[:200] or '(empty)'}"
+        )
+    return present[0]
+
+
+def _is_suggested(written: str, where: str) -> bool:
+    drawn = written.strip().lower()
+    if drawn not in (SUGGESTED, RANDOM, ""):
+        raise UserError(
+            f"{where}: {DRAWN_COLUMN} is {written.strip()!r}. It says how the sample was chosen, {SUGGESTED} or "
+            f"{RANDOM}; a column that means something else needs another name"
+        )
+    return drawn == SUGGESTED
+
+
+def _unescaped(written: str) -> str:
+    """The class without the apostrophe that `escape_formula` adds."""
+    return written[1:] if escape_formula(written[1:]) == written else written

@@ -1,0 +1,48 @@
+"""Labels of a table's rows that stand in other files, which name the rows by their numbers."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surelabel.data.label_rows import LabelRow, by_sample, read_label_rows, with_class
+from surelabel.data.tables.columns import Column, as_texts
+from surelabel.utils.errors import UserError
+
+
+def with_labels(column: Column, files: Sequence[str]) -> tuple[NDArray[np.object_], NDArray[np.bool_]]:
+    """The class of each row [N], empty if unknown, by a table's own column and by `files`; and which were suggested."""
+    given = [(file, row, found) for file in files for row, found in _named_rows(Path(file), len(column)).items()]
+    added = np.array([found.label for _, _, found in given], dtype=object)
+    classes = named_classes(np.concatenate([as_texts(column), added]))  # together, as a class has one name
+    texts, suggested = classes[: len(column)].copy(), np.zeros(len(column), dtype=np.bool_)
+    for (file, row, found), name in zip(given, classes[len(column) :], strict=True):
+        if texts[row] not in ("", name):
+            before = f"already labelled {texts[row]!r}"
+            raise UserError(f"{file}, line {found.line}: row {row} is {name!r} here, and {before}: correct one")
+        texts[row], suggested[row] = name, found.suggested
+    return texts, suggested
+
+
+def named_classes(values: Column) -> NDArray[np.object_]:
+    """The texts of a label column. Whole numbers with gaps, which pandas saves as 0.0 and 1.0, are 0 and 1 again."""
+    texts = as_texts(values)
+    if all(re.fullmatch(r"(-?\d+(\.0+)?)?", text) for text in texts):
+        texts = np.array([text.partition(".")[0] for text in texts], dtype=object)
+    return texts
+
+
+def _named_rows(path: Path, rows: int) -> dict[int, LabelRow]:
+    """The labelled ones of the rows that a file names by their numbers, from 0."""
+    return with_class(path, by_sample(path, ((_number(path, row, rows), row) for row in read_label_rows(path))))
+
+
+def _number(path: Path, row: LabelRow, rows: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,12}", row.sample) or int(row.sample) >= rows:
+        raise UserError(
+            f"{path}, line {row.line}: there is no row {row.sample!r}: the table has {rows} rows, which are numbered "
+            f"from 0 to {rows - 1}"
+        )
+    return int(row.sample)
