@@ -18,6 +18,7 @@ from surelabel.inference import trust
 from surelabel.inference.cross_validation import Estimate
 from surelabel.inference.near_duplicates import near_duplicates
 from surelabel.inference.trained_run import TrainedRun, fit
+from surelabel.inference.unnamed import describe_unnamed
 from surelabel.report.sections import ESTIMATE
 from surelabel.training.display import PLAIN
 from surelabel.utils.errors import UserError
@@ -72,7 +73,8 @@ def _trusted(run: TrainedRun, accept: float | None) -> list[str]:
         found = run.trust
     except UserError as error:  # no label could be left out
         return [str(error)]
-    words = trust.describe(found, accept or trust.PRECISION, run.data.train.names(found.known.index), run.task.classes)
+    names = run.data.train.names(found.known.index)
+    words = trust.describe(found, accept or trust.PRECISION, names, run.task.classes, run.unnamed is None)
     if accept is not None and len(found.confidence):
         accepted, rest = run.path / ACCEPTED, run.path / TO_LABEL
         chosen = trust.write_accepted(run, found, accept, accepted, rest)
@@ -91,15 +93,9 @@ def format_estimate(found: Estimate, of: str) -> str:
 
 
 def data_warnings(run: TrainedRun) -> list[str]:
-    """What should make one doubt: pictures that no label seems to be like, and test pictures that are in training."""
-    notes, data, labelled = [], run.data, run.labelled
-    if data.train.features is not None:
-        share = estimate.ood_fraction(data.train, labelled)
-        if share > estimate.MOST_OOD:
-            notes.append(
-                f"Warning: {share:.0%} of the unlabelled pictures are unlike any labelled one. The pool may hold kinds "
-                "of things that no label names; those will be given one of the known classes all the same"
-            )
+    """What should make one doubt: samples that no label seems to name, and test pictures that are in training."""
+    data, labelled = run.data, run.labelled
+    notes = [describe_unnamed(run.unnamed)] if run.unnamed else []
     pictures = data.train.features is not None or len(data.train.shape) == 3
     if data.test is not None and pictures and len(data.test) + len(labelled) <= MOST_COMPARED:
         pairs = near_duplicates(_batches(data.train, labelled), _batches(data.test, np.arange(len(data.test))))

@@ -189,8 +189,13 @@ def more_labels(trust: Trust, wanted: Accepted, margin: float = 0.05) -> int:
     return 20_000
 
 
-def describe(found: Trust, precision: float, names: Sequence[str | int], classes: Sequence[str]) -> list[str]:
-    """What is known, in sentences; `names` are those of the labelled samples that were left out."""
+def describe(
+    found: Trust, precision: float, names: Sequence[str | int], classes: Sequence[str], all_named: bool = True
+) -> list[str]:
+    """What is known, in sentences; `names` are those of the labelled samples that were left out.
+
+    Unless the labels seem to name all kinds of things in the pool, nothing is promised for it.
+    """
     known, wanted = found.known, found.accept(precision)
     low, high = known.interval
     gap, half = known.gap
@@ -207,9 +212,10 @@ def describe(found: Trust, precision: float, names: Sequence[str | int], classes
     else:
         accepted = (
             f"Of {len(found.confidence):,} unlabelled samples, accept the {wanted.count:,} from {wanted.threshold:.2f} "
-            f"on: about {wanted.precision:.0%} of them should be right"
+            f"on: about {wanted.precision:.0%} of them "
+            f"{'should be right' if all_named else 'would be right if all were of the named classes'}"
         )
-        if wanted.labels:
+        if wanted.labels and all_named:
             accepted += f" (at least {wanted.least:.0%} with 95% certainty, by {wanted.labels} labels"
             more = more_labels(found, wanted)
             if more:

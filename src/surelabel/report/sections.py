@@ -6,12 +6,14 @@ from contextlib import suppress
 from dataclasses import asdict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from surelabel.data.source import UNLABELLED
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.report import Section
-from surelabel.report.gallery import TopPrediction, gallery
+from surelabel.report.gallery import FIRST, Gallery, TopPrediction, gallery
 from surelabel.report.page import TEMPLATES
+from surelabel.training.evaluate import predict
 from surelabel.utils.errors import UserError
 
 ESTIMATE = "estimate.json"
@@ -46,6 +48,7 @@ def estimated(run: TrainedRun) -> Section | None:
 def trusted(run: TrainedRun) -> Section:
     """How far the confidence of a cross-fitted run can be trusted."""
     from surelabel.inference import trust
+    from surelabel.inference.unnamed import describe_unnamed
     from surelabel.report.charts import trust_curve
     from surelabel.report.svg import inline
 
@@ -53,8 +56,11 @@ def trusted(run: TrainedRun) -> Section:
     source, known = run.data.train, found.known
     doubtful, curve = known.doubtful(), found.curve(100)
     best = TopPrediction(known.probs[doubtful].argmax(1), known.confidence[doubtful], None)
+    names, unnamed = source.names(known.index), run.unnamed
     values = {
-        "sentences": trust.describe(found, trust.PRECISION, source.names(known.index), source.classes),
+        "sentences": trust.describe(found, trust.PRECISION, names, source.classes, unnamed is None),
+        "alarm": unnamed and describe_unnamed(unnamed),
+        "unlike": [] if unnamed is None else _unlike(run, unnamed.index[:FIRST]),
         "curve": found.curve(),
         "chart": curve and inline(trust_curve(curve, len(found.confidence)), "trust-curve"),
         "recall": [
@@ -65,6 +71,12 @@ def trusted(run: TrainedRun) -> Section:
         "classes": source.classes,
     }
     return Section("How far to trust it", _template("trust.html"), values, run.path, leads=True)
+
+
+def _unlike(run: TrainedRun, index: NDArray[np.int64]) -> Gallery:
+    """Samples that are unlike any labelled one, the most typical first."""
+    best = TopPrediction.of(predict(run.network, run.data.train, index, run.config.evaluation.batch))
+    return gallery(run.data.train, index, best, -np.arange(len(index), dtype=np.float64))
 
 
 def to_label(run: TrainedRun, number: int = 20) -> Section | None:
