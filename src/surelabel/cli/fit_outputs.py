@@ -96,7 +96,7 @@ def data_warnings(run: TrainedRun) -> list[str]:
     """What should make one doubt: samples that no label seems to name, and test pictures that are in training."""
     data, labelled = run.data, run.labelled
     notes = [describe_unnamed(run.unnamed)] if run.unnamed else []
-    pictures = data.train.features is not None or len(data.train.shape) == 3
+    pictures = data.train.pictures(np.arange(1)).ndim == 4
     if data.test is not None and pictures and len(data.test) + len(labelled) <= MOST_COMPARED:
         pairs = near_duplicates(_batches(data.train, labelled), _batches(data.test, np.arange(len(data.test))))
         if len(pairs):

@@ -29,6 +29,7 @@ WeakNorm = Literal["batch", "batch-kept", "running"]
 CUSTOM = "custom"  # the name of a user component that is passed in Python
 TABLE_VIEWS = ("noise", "corrupt")  # the other views are for images
 TABLE_FILES = (".csv", ".parquet")
+ARRAY_FILES = (".npy", ".npz")
 ViewName = Literal["none", "weak", "strong", "shift", "strong-shift", "periodic", "noise", "corrupt", "custom"]
 
 # Settings about where a run is computed, not about what.
@@ -219,6 +220,8 @@ class Sure:
     Args:
         folds: of the labels; a member leaves one out, and labels are judged by members that left them out
         components: samples are projected to this many principal components
+        project: project samples to their components even if they have no more numbers: for embeddings, whose columns
+            are no quantities of their own
         drawn: how the labelled samples were chosen: at random from the pool; or per class, so that they do not tell how
             frequent the classes are; auto: per class if all classes have equally many
         own: power of a member's own prediction in its pseudo-labels; the rest is the teacher's
@@ -231,6 +234,7 @@ class Sure:
     folds: Annotated[int, AtLeast(2)] = 10
     drawn: Literal["auto", "random", "per-class"] = "auto"
     components: PositiveInt = 256
+    project: bool = False
     own: Share = 0.9
     noise: NotNegative | None = None
     corruption: Share | None = None
@@ -324,9 +328,9 @@ class RunConfig:
             cifar10-lt10, -lt100, and likewise cifar100: long-tailed, the largest class 10 or 100 times the smallest
         data_dir: folder with the files of a named data set
         label_column: the column of a table with the labels; default: label, class, target or y
-        labels: a .csv file with the names of pictures and their classes, or several separated by commas; a .txt file
-            with the names of the files to use as labelled, one per line, if the data has the classes; or how many
-            labels to use: a number, a percentage of each class such as 10%, or all
+        labels: a .csv file with the names of pictures, or the numbers of an array's rows, and their classes, or several
+            separated by commas; a .txt file with the names of the files to use as labelled, one per line, if the data
+            has the classes; or how many labels to use: a number, a percentage of each class such as 10%, or all
         encoder: a pretrained network that is not trained; its features of each picture are computed once
         image_size: side in pixels that pictures in a folder are scaled and cropped to; default: the most frequent
             side, at most 256
@@ -420,7 +424,9 @@ class RunConfig:
         """Whether the method uses this view of tables or features."""
         read = find(self.method).reads
         roles = [role for role in ("labelled", "weak", "strong") if f"views.{role}" in read]
-        return (self.tabular or self.encoder != "none") and view in [getattr(self.views, role) for role in roles]
+        return (self.tabular or self.encoder != "none" or self.small) and view in [
+            getattr(self.views, role) for role in roles
+        ]
 
     @property
     def averages(self) -> bool:

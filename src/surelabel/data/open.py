@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from surelabel.config.recipes import PHOTOGRAPH
-from surelabel.config.run import TABLE_FILES, Table
+from surelabel.config.run import ARRAY_FILES, TABLE_FILES, Table
 from surelabel.data.arrays import files as array_files
 from surelabel.data.benchmarks import cifar, phc
 from surelabel.data.benchmarks import mnist as idx
@@ -54,13 +54,16 @@ def open_data(
     """The data set of this name, its files in `data_dir`, or the one at this path: a folder of images or of tar shards,
     or a .npz, .npy, .csv or .parquet file.
 
-    `label_column` and `of_table` say how to read a table. `label_files` name the classes of a folder's files, and
-    `image_size` is their side; reading a folder, which may take a while, tells its progress. Images of shards, and
-    ImageNet's, become `shape`, where given: (channels, height, width).
+    `label_column` and `of_table` say how to read a table. `label_files` name the classes of a folder's files or of an
+    array's rows. `image_size` is the side of a folder's files; reading them, which may take a while, tells its
+    progress. Images of shards, and ImageNet's, become `shape`, where given: (channels, height, width).
     """
     path = Path(data) if data_dir is None else Path(data_dir, data)
-    if label_files and (data in NAMED or not path.is_dir()):
-        raise UserError(f"{label_files[0]} names the classes of files in a folder, but {data} is not a folder")
+    if label_files and (data in NAMED or not (path.is_dir() or path.suffix in ARRAY_FILES)):
+        raise UserError(
+            f"{label_files[0]} names the classes of files in a folder, or of rows of a .npy or .npz file, but {data} "
+            "is not a folder or such a file"
+        )
     if data in NAMED:
         return _imagenet(Path(data_dir or "."), image_size, shape) if data == "imagenet" else NAMED[data](data_dir)
     if path.is_dir():
@@ -68,9 +71,9 @@ def open_data(
             return shards.load(path, size=image_size, shape=shape)
         return folder.load(path, image_size, label_files, progress=progress)
     if path.suffix == ".npz" and path.is_file():
-        return array_files.load_npz(path)
+        return array_files.load_npz(path, label_files=label_files)
     if path.suffix == ".npy" and path.is_file():
-        return array_files.load_npy(path)
+        return array_files.load_npy(path, label_files=label_files)
     if path.suffix.lower() in TABLE_FILES and path.is_file():
         return table.load(path, label_column, of_table or Table())
     if path.is_file():

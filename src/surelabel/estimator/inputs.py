@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from surelabel.data.arrays.embeddings import EmbeddingSource
 from surelabel.data.arrays.source import ArraySource, user_data_set
 from surelabel.data.source import DataSet, Source
 from surelabel.data.tables.columns import Columns
@@ -59,6 +60,17 @@ class TableInput:
 
     def data(self, X: Any, labels: NDArray[np.int64], classes: Sequence[str]) -> DataSet:
         return table_data("X", self.source(X, labels, classes))
+
+
+@dataclass(frozen=True)
+class EmbeddingInput:
+    """Rows [n, d] of numbers that are directions of one space."""
+
+    def source(self, X: Any, labels: NDArray[np.int64] | None = None, classes: Sequence[str] = ()) -> Source:
+        return EmbeddingSource(X, labels, classes)
+
+    def data(self, X: Any, labels: NDArray[np.int64], classes: Sequence[str]) -> DataSet:
+        return user_data_set("X", self.source(X, labels, classes), None)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ hold as many of them as chance has it; a part with too few may be of a kind that
 part has by chance is told by labels that are drawn again in the same way. Shapes: N samples, S rates, R parts.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from scipy.stats import binom
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import randomized_svd
 from threadpoolctl import threadpool_limits
 
@@ -26,7 +28,8 @@ from surelabel.utils.rng import generator
 
 RISK = 0.08  # of an alarm where the labels name all kinds
 REDRAWN = 500  # times that labels are drawn again
-EXPLAINED = 0.2  # chance of so few labels, given their classes, from which on a part is not empty
+NEVER = 1e-4  # rate over the largest, below which a sample is not drawn
+EXPLAINED = 0.05  # chance of so few labels, given their classes, from which on a part is not empty
 COMPONENTS = 64
 DIRECTIONS = (10, 20)  # of the graph of neighbours
 CLUSTERS = (8, 12, 16, 24, 32, 48)
@@ -52,11 +55,13 @@ class Draw:
     def again(self, random: np.random.Generator) -> NDArray[np.float32]:
         """Ones [N, REDRAWN] where a label is, when they are drawn again and again."""
         drawn = np.zeros((len(self.rates), REDRAWN), dtype=np.float32)
-        for one in range(REDRAWN):
-            for rate, count in zip(self.rates.T, self.counts, strict=True):
-                # Without replacement: the first of N arrivals.
-                arrival = random.exponential(size=len(rate)) / np.maximum(rate, 1e-300)
-                drawn[np.argpartition(arrival, count - 1)[:count], one] = 1
+        for rate, count in zip(self.rates.T, self.counts, strict=True):
+            likely = int((rate > NEVER * rate.max()).sum())
+            some = np.argsort(-rate, kind="stable")[: max(likely, count)]
+            # Without replacement: the first of the arrivals.
+            waits = random.standard_exponential((REDRAWN, len(some)), dtype=np.float32)
+            waits /= np.maximum(rate[some], 1e-30).astype(np.float32)
+            drawn[some[np.argpartition(waits, count - 1)[:, :count]], np.arange(REDRAWN)[:, None]] = 1
         return drawn
 
 
@@ -80,11 +85,11 @@ def find_parts(rows: NDArray[np.float32], seed: int = 0) -> Parts:
     left, sizes, _ = randomized_svd(rows, min(COMPONENTS, *rows.shape), random_state=seed)
     components = (left * sizes).astype(np.float32)
     found = []
-    with threadpool_limits(1):
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # rows may be the same
         for points in (components, *graph_directions(components)):
             unit = points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
-            distinct = len(np.unique(unit, axis=0))
-            for count in sorted({min(clusters, len(rows) // 4, distinct) for clusters in CLUSTERS}):
+            for count in sorted({min(clusters, len(rows) // 4) for clusters in CLUSTERS}):
                 of = KMeans(count, n_init=2, random_state=seed).fit_predict(unit)
                 found.append(scipy.sparse.csr_array((np.ones(len(of), np.float32), (of, np.arange(len(of))))))
     return Parts(scipy.sparse.vstack(found).tocsr())
@@ -175,8 +180,8 @@ def describe_unnamed(found: Unnamed) -> str:
     """What it means, in sentences."""
     examples = " and ".join(map(str, found.names[:SHOWN]))
     return (
-        f"Warning: about {found.count:,} unlabelled samples, such as {examples}, are unlike any labelled one (by chance "
-        f"in {found.risk:.1%} of draws of labels). The pool seems to hold a kind of things that no label names, which is "
-        "given one of the known classes: all that is said of accuracy and precision holds for samples of the named "
-        "classes only. Look at these samples, and label some"
+        f"Warning: about {found.count:,} unlabelled samples, such as {examples}, are unlike any labelled one (by "
+        f"chance in {found.risk:.1%} of draws of labels). The pool seems to hold a kind of things that no label names, "
+        "which is given one of the known classes: all that is said of accuracy and precision holds for samples of the "
+        "named classes only. Look at these samples, and label some"
     )

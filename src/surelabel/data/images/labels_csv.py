@@ -24,7 +24,7 @@ def read_labels_csv(path: Path, files: Collection[str], folder: Path | None = No
     lines: dict[str, int] = {}
     classes: dict[str, str] = {}
     missing = []
-    for line, written, label in _rows(path):
+    for line, written, label in read_rows(path):
         file = _inside(written, f"{path}, line {line}", folder)
         if file not in files:
             file = file.removeprefix("'")  # see `escape_formula`
@@ -60,21 +60,21 @@ def is_suggested(path: Path) -> bool:
     return "rank" in [name.strip().lower() for name in first.split(delimiter_of(first))]
 
 
-def _rows(path: Path) -> list[tuple[int, str, str]]:
-    """The line number, file and class of each row."""
+def read_rows(path: Path, sample_columns: tuple[str, ...] = FILE_COLUMNS) -> list[tuple[int, str, str]]:
+    """The line number, sample and class of each row."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             first = stream.readline()
             reader = csv.reader(itertools.chain([first], stream), delimiter=delimiter_of(first), strict=True)
             header = [name.strip().lower() for name in next(reader, [])]
-            file_column = _column(path, header, FILE_COLUMNS)
+            sample_column = _column(path, header, sample_columns)
             class_column = _column(path, header, CLASS_COLUMNS)
             rows = []
             for row in reader:
                 if row and len(row) != len(header):
                     raise UserError(f"{path}, line {reader.line_num}: {len(row)} columns instead of {len(header)}")
                 if row:
-                    rows.append((reader.line_num, row[file_column].strip(), _unescaped(row[class_column].strip())))
+                    rows.append((reader.line_num, row[sample_column].strip(), _unescaped(row[class_column].strip())))
             return rows
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path} cannot be read as a CSV file in UTF-8: {error}") from error
