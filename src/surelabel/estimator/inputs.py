@@ -41,7 +41,7 @@ class TableInput:
         if notes:
             more = f"; and {len(notes) - MOST_NOTES} more such columns" if len(notes) > MOST_NOTES else ""
             # stacklevel: the line that calls the estimator's fit.
-            warnings.warn("; ".join(notes[:MOST_NOTES]) + more, UserWarning, stacklevel=3)
+            warnings.warn("; ".join(notes[:MOST_NOTES]) + more, UserWarning, stacklevel=4)
         return cls(encoding, tuple(columns), is_frame(X))
 
     def source(self, X: Any, labels: NDArray[np.int64] | None = None, classes: Sequence[str] = ()) -> TableSource:

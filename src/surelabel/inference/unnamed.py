@@ -144,6 +144,8 @@ class Unnamed:
 def find_unnamed(run: TrainedRun) -> Unnamed | None:
     """The kind of samples that no label of a run seems to name, if there is one; only of samples that are rows."""
     source = run.data.train
+    if len(source.shape) != 1:
+        return None
     asked = np.zeros(len(source), bool) if source.suggested is None else source.suggested
     random = generator(run.config.seed, "unnamed")
     try:
@@ -151,13 +153,13 @@ def find_unnamed(run: TrainedRun) -> Unnamed | None:
     except NothingUnlabelled:
         return None
     labelled = run.labelled[~asked[run.labelled]]
-    if len(source.shape) != 1 or len(labelled) + len(unlabelled) < LEAST or len(labelled) < 2:
+    if len(labelled) + len(unlabelled) < LEAST or len(labelled) < 2:
         return None
     labelled = random.permutation(labelled)[:MOST_LABELLED]
     some_unlabelled = random.permutation(unlabelled)[: MOST - len(labelled)]
     # Labels that were asked for are not random, but name what they are.
     others = random.permutation(run.labelled[asked[run.labelled]])[:MOST_LABELLED]
-    index = np.concatenate([labelled, others, some_unlabelled])
+    index = np.sort(np.concatenate([labelled, others, some_unlabelled]))  # so that the order tells no labels
     labels = source.labels[labelled]
     probs = predict(run.network, source, index, run.config.evaluation.batch).probs.double().numpy()
     by_class = Draw(probs[:, np.unique(labels)], np.unique(labels, return_counts=True)[1])
@@ -165,7 +167,7 @@ def find_unnamed(run: TrainedRun) -> Unnamed | None:
     draw = by_class if Sure(drawn=run.config.sure.drawn).per_class(labels) else uniform
     rows = (source.samples(index) - np.array(run.data.offset)) / np.array(run.data.scale)
     parts = find_parts(rows.astype(np.float32), run.config.seed)
-    known = np.arange(len(index)) < len(labelled) + len(others)
+    known = ~np.isin(index, some_unlabelled)
     found = emptiest(parts, known, draw, by_class, emptiest_by_chance(parts, draw, random))
     if found.risk > RISK:
         return None
