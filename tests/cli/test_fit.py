@@ -1,5 +1,6 @@
 import dataclasses
 
+import numpy as np
 import pytest
 
 from surelabel.cli.main import main
@@ -175,3 +176,15 @@ def test_fit_uses_all_labels_of_own_data(tmp_path):
     table = fit_options([str(tmp_path), "--labels", "some/labels.csv", "--method", "fixmatch"])
     assert (table.config.label_files, table.config.method) == (("some/labels.csv",), "fixmatch")
     assert table.config.folder.name == f"fixmatch-{tmp_path.name}-labels-seed0"
+
+
+def test_fit_takes_embeddings_in_arrays_for_what_they_are(tmp_path):
+    np.savez(tmp_path / "rows.npz", X=np.zeros((9, 4), np.float16))
+    np.savez(tmp_path / "images.npz", X=np.zeros((9, 8, 8), np.uint8))
+    config = fit_options([str(tmp_path / "rows.npz")]).config
+    assert (config.method, config.labels, config.sure.project) == ("sure", "all", True)
+    other = fit_options([str(tmp_path / "rows.npz"), "--method", "uda", "--table.noise", "0.1"]).config
+    assert (other.network.name, other.views.strong) == ("mlp-2-128", "corrupt")
+    assert fit_options([str(tmp_path / "images.npz")]).config.method == "bam-uda"
+    with pytest.raises(UserError, match="leave --size out"):
+        fit_options([str(tmp_path / "rows.npz"), "--size", "paper"])

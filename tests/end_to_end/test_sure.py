@@ -1,6 +1,7 @@
 """The calibrated default on a table, through the commands: fit, accept, predict, export, report."""
 
 import csv
+import pickle
 import re
 import shutil
 
@@ -19,20 +20,22 @@ X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
 SMALL = ["--network.name", "members-20-32", "--steps", "150", "--threads", "1", "--device", "cpu"]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Digits with 80 labels of 700 in a table, and the run that `fit` makes of it without being asked for a method."""
-    place = tmp_path_factory.mktemp("sure")
+def fit_digits(place, labelled, *more):
+    """The run that `fit` makes of 700 digits in a table, of which some are labelled, without being told a method."""
     with (place / "digits.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([*(f"pixel {number}" for number in range(64)), "label"])
         writer.writerows(
-            [*row, label if number < 80 else ""]
+            [*row, label if number in labelled else ""]
             for number, (row, label) in enumerate(zip(X[:700], y[:700], strict=True))
         )
-    table = str(place / "digits.csv")
-    assert main(["fit", table, *SMALL, "--accept", "0.9", "--sets", "0.9", "--out", str(place / "run")]) == 0
+    assert main(["fit", str(place / "digits.csv"), *SMALL, *more, "--out", str(place / "run")]) == 0
     return place / "run"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return fit_digits(tmp_path_factory.mktemp("sure"), range(80), "--accept", "0.9", "--sets", "0.9")
 
 
 def rows(path):
@@ -143,6 +146,56 @@ def test_page_of_two_runs_has_unique_ids(folder, tmp_path):
     assert main(["report", str(folder), str(tmp_path / "again"), "-o", str(tmp_path / "both.html")]) == 0
     ids = re.findall(r' id="(.*?)"', (tmp_path / "both.html").read_text())
     assert len(ids) == len(set(ids)) > 10
+
+
+def test_a_kind_without_a_label_voids_what_is_said(folder, tmp_path, capsys):
+    assert load(folder).unnamed is None
+    labelled = [number for number in range(250) if y[number] != 6][:150]
+    run = fit_digits(tmp_path, labelled)
+    said = capsys.readouterr().out
+    unnamed = load(run).unnamed
+    assert (y[unnamed.index] == 6).mean() > 0.8
+    assert unnamed.count == pytest.approx((y[:700] == 6).sum(), rel=0.3)
+    page = (run / "report.html").read_text() if (run / "report.html").exists() else said
+    for text in (said, page):
+        assert "unlike any labelled one" in text
+        assert "if all were of the named classes" in text
+        assert "should be right" not in text
+
+
+def test_estimator_takes_embeddings():
+    """Whose columns were turned, so that none of them is a quantity of its own."""
+    turned = X @ np.linalg.qr(np.random.default_rng(0).normal(size=(64, 64)))[0]
+    some = np.where(np.arange(len(y)) < 80, y, -1)
+    settings = {"network.name": "members-20-32"}
+    model = SureLabelClassifier(kind="embeddings", steps=150, settings=settings).fit(turned[:700], some[:700])
+    assert model.config_.sure.project
+    assert model.score(turned[700:1200], y[700:1200]) > 0.75
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(turned[:5]), model.predict_proba(turned[:5]))
+
+
+def test_embeddings_are_labelled_by_row_and_suggestions_given_back(tmp_path):
+    np.save(tmp_path / "rows.npy", X[:400].astype(np.float16))
+    (tmp_path / "labels.csv").write_text("row,label\n" + "".join(f"{row},{y[row]}\n" for row in range(60)))
+    run, more = tmp_path / "run", tmp_path / "more.csv"
+    words = ["fit", str(tmp_path / "rows.npy"), "--labels", str(tmp_path / "labels.csv"), *SMALL]
+    assert main([*words, "--out", str(run)]) == 0
+    predicted = rows(run / "predictions.csv")
+    assert [row["sample"] for row in predicted] == [str(row) for row in range(60, 400)]
+    assert np.mean([int(row["class"]) == y[int(row["sample"])] for row in predicted]) > 0.75
+    assert main(["suggest", str(run), "-n", "4", "-o", str(more)]) == 0
+    asked = [row | {"label": y[int(row["sample"])]} for row in rows(more)]
+    with more.open("w", newline="") as file:
+        lines = csv.DictWriter(file, list(asked[0]))
+        lines.writeheader()
+        lines.writerows(asked)
+    assert main(["fit", "--from", str(run), "--labels", str(more)]) == 0
+    again = load(f"{run}-2")
+    assert len(again.labelled) == 64
+    assert sorted(np.flatnonzero(again.data.train.suggested)) == sorted(int(row["sample"]) for row in asked)
+    assert main(["predict", str(run), str(tmp_path / "rows.npy"), "-o", str(tmp_path / "all.csv")]) == 0
+    assert [row["class"] for row in rows(tmp_path / "all.csv")[60:]] == [row["class"] for row in predicted]
 
 
 def test_estimator_is_calibrated_by_default():

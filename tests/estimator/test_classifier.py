@@ -425,3 +425,18 @@ def test_import_of_the_package_is_light():
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError, match="no attribute 'Classifier'"):
         _ = surelabel.Classifier
+
+
+@pytest.mark.parametrize(
+    ("settings", "X", "message"),
+    [
+        ({"kind": "vectors"}, np.zeros((6, 3)), "choose one of auto, embeddings, table"),
+        ({"kind": "embeddings"}, np.zeros((6, 3, 3)), "is for rows"),
+        ({"kind": "table"}, np.zeros((6, 3, 3)), "is for rows"),
+        ({"kind": "embeddings", "categorical": [0]}, np.zeros((6, 3)), "leave one out"),
+        ({"kind": "embeddings"}, np.array([[0.0], [1], [np.nan], [2]] * 2)[:6], "NaN"),
+    ],
+)
+def test_kind_is_checked(settings, X, message):
+    with pytest.raises(ValueError, match=message):
+        SureLabelClassifier(steps=2, **settings).fit(X, [0, 1, -1, -1, 0, 1])

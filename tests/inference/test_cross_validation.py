@@ -4,8 +4,7 @@ from scipy.stats import binomtest, norm
 
 from surelabel.data.arrays.source import SampleSource
 from surelabel.data.holdout import Fold, choose_held_out
-from surelabel.inference import cross_validation as estimate
-from surelabel.inference.cross_validation import Estimate, linear_model, linear_probe, ood_fraction
+from surelabel.inference.cross_validation import Estimate, linear_model, linear_probe
 from surelabel.models.frozen_features import FeatureSource
 from tests.conftest import digits
 
@@ -78,19 +77,6 @@ def test_linear_probe_interval_covers_the_accuracy_on_new_samples():
         predicted = linear_model(60).fit(source.samples(labelled), truth[labelled]).predict(source.samples(rest))
         held += low <= (predicted == truth[rest]).mean() <= high + 0.05  # trained on a quarter more labels than a fold
     assert held >= 8
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_ood_fraction_is_high_for_a_pool_with_unknown_classes(seed):
-    known, labelled, _ = features(seed=seed)
-    usual = ood_fraction(known, labelled)
-    few, labelled, _ = features(keep=range(4), seed=seed)
-    assert usual < estimate.MOST_OOD < ood_fraction(few, labelled)
-
-
-def test_ood_fraction_is_zero_with_too_few_labels():
-    source, labelled, _ = features()
-    assert ood_fraction(source, labelled[:5]) == 0
 
 
 def test_suggested_labels_are_not_tested_on():

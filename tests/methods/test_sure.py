@@ -163,6 +163,11 @@ def test_principal_components_keep_what_varies():
     assert kept.square().mean().item() == pytest.approx(1)
     assert np.corrcoef(kept.T.numpy())[~np.eye(3, dtype=bool)] == pytest.approx(0, abs=1e-3)
     assert torch.equal(principal_components(rows, 9), torch.eye(9))
+    # Of embeddings, all directions are: turned, and of the same scale.
+    turned = principal_components(rows, 20, always=True)
+    assert (rows @ turned).square().mean().item() == pytest.approx(1)
+    torch.testing.assert_close(turned.T @ turned, torch.eye(9) * turned[:, 0].square().sum())
+    assert not torch.allclose(turned.abs(), turned.abs().diag().diag(), atol=0.1)
 
 
 @pytest.mark.parametrize("seed", [0, 7])

@@ -19,6 +19,7 @@ from surelabel.inference.near_duplicates import near_duplicates
 from surelabel.inference.prediction_sets import promise
 from surelabel.inference.predictions import Predictions
 from surelabel.inference.trained_run import TrainedRun
+from surelabel.inference.unnamed import describe_unnamed
 from surelabel.report.sections import ESTIMATE, stored_estimate
 from surelabel.training.display import PLAIN
 from surelabel.utils.errors import UserError
@@ -114,16 +115,10 @@ def format_estimate(found: Estimate) -> str:
 
 
 def data_warnings(run: TrainedRun) -> list[str]:
-    """What should make one doubt: pictures that no label seems to be like, and test pictures that are in training."""
-    notes, data, labelled = [], run.data, run.labelled
-    if data.train.features is not None:
-        share = estimate.ood_fraction(data.train, labelled)
-        if share > estimate.MOST_OOD:
-            notes.append(
-                f"Warning: {share:.0%} of the unlabelled pictures are unlike any labelled one. The pool may hold kinds "
-                "of things that no label names; those will be given one of the known classes all the same"
-            )
-    pictures = data.train.features is not None or len(data.train.shape) == 3
+    """What should make one doubt: samples that no label seems to name, and test pictures that are in training."""
+    data, labelled = run.data, run.labelled
+    notes = [describe_unnamed(run.unnamed)] if run.unnamed else []
+    pictures = data.train.pictures(np.arange(1)).ndim == 4
     if data.test is not None and pictures and len(data.test) + len(labelled) <= MOST_COMPARED:
         pairs = near_duplicates(_batches(data.train, labelled), _batches(data.test, np.arange(len(data.test))))
         if len(pairs):

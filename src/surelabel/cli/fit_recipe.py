@@ -7,8 +7,8 @@ from typing import Any
 from surelabel.config.benchmarks import NAMED_DATA
 from surelabel.config.encoders import DEFAULT
 from surelabel.config.methods import find
-from surelabel.config.recipes import SIZES, pictures, recipe
-from surelabel.config.run import RunConfig
+from surelabel.config.recipes import SIZES, embeddings, pictures, recipe
+from surelabel.config.run import ARRAY_FILES, RunConfig
 from surelabel.config.settings import CONFIG, read_run
 from surelabel.utils.errors import UserError
 
@@ -16,7 +16,7 @@ from surelabel.utils.errors import UserError
 def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str, str]) -> RunConfig:
     """The recipe for these; for pictures that suit it one with a pretrained network, unless another is asked for.
 
-    The default method for own data is sure, where there is a table or such a network, else bam-uda.
+    The default method for own data is sure, where there is a table, embeddings or such a network, else bam-uda.
     """
     data = choice.get("data", "phc")
     encoder = asked.get("encoder", "none")
@@ -27,9 +27,18 @@ def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str
 
         if find(choice.get("method", "sure")).family != "paws" and looks_photographic(data):
             encoder = DEFAULT
+    rows = False
     if own:
-        suits = free and (encoder != "none" or RunConfig(data=data).tabular)
+        if encoder == "none" and data.endswith(ARRAY_FILES):
+            from surelabel.data.arrays.files import holds_embeddings
+
+            rows = holds_embeddings(Path(asked.get("data_dir") or ".", data))
+        suits = free and (encoder != "none" or rows or RunConfig(data=data).tabular)
         choice = {"method": "sure" if suits else "bam-uda", "labels": "all"} | choice
+    if rows:
+        if "size" in extra:
+            raise UserError("the paper has no embeddings: leave --size out")
+        return embeddings(**choice)
     if encoder == "none":
         return recipe(**choice, size=extra.get("size", SIZES[0]))
     if "size" in extra:
@@ -100,11 +109,11 @@ def from_run(given: dict[str, Any], extra: dict[str, str]) -> tuple[dict[str, An
     config = read_folder(folder, "--from")
     inside = Path(config.data, "labels.csv")
     earlier = config.label_files or ((str(inside),) if inside.is_file() else ())
-    if not earlier and not (config.tabular and config.labels == "all"):
+    if not earlier and not (config.data.endswith(ARRAY_FILES) or (config.tabular and config.labels == "all")):
         raise UserError(
-            f"{folder} took its labels from {config.data} itself: --from is for folders of pictures whose classes a "
-            ".csv file names, and for tables of which all labels are used. Add the new labels there, and fit again "
-            "without --from"
+            f"{folder} took its labels from {config.data} itself: --from is for arrays, for folders of pictures whose "
+            "classes a .csv file names, and for tables of which all labels are used. Add the new labels there, and fit "
+            "again without --from"
         )
     rest = {key: value for key, value in extra.items() if key != "from"}
     out = next(name for number in count(2) if not Path(name := f"{str(folder).rstrip('/')}-{number}").exists())

@@ -108,6 +108,12 @@ def table(method: str, data: str, labels: int | str = "all") -> RunConfig:
     return _members(config) if family == "sure" else config
 
 
+def embeddings(method: str, data: str, labels: int | str = "all") -> RunConfig:
+    """The same on rows whose columns are directions of one space."""
+    config = table(method, data, labels)
+    return replace(config, sure=replace(config.sure, project=find(method).family == "sure"))
+
+
 def _members(config: RunConfig) -> RunConfig:
     """Fifty small networks; chosen on splits of CIFAR-10 and Fashion-MNIST that are in no table."""
     return replace(

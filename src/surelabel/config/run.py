@@ -30,6 +30,7 @@ WeakNorm = Literal["batch", "batch-kept", "running"]
 CUSTOM = "custom"  # the name of a user component that is passed in Python
 TABLE_VIEWS = ("noise", "corrupt")  # the other views are for images
 TABLE_FILES = (".csv", ".parquet")
+ARRAY_FILES = (".npy", ".npz")
 ViewName = Literal["none", "weak", "strong", "shift", "strong-shift", "periodic", "noise", "corrupt", "custom"]
 
 # Settings about where a run is computed, not about what.
@@ -221,6 +222,8 @@ class Sure:
     Args:
         folds: of the labels; a member leaves one out, and labels are judged by members that left them out
         components: samples are projected to this many principal components
+        project: project samples to their components even if they have no more numbers: for embeddings, whose columns
+            are no quantities of their own
         own: power of a member's own prediction in its pseudo-labels; the rest is the teacher's
         noise: std of the noise added to what is learnt from; default: 0.3 for columns that are not projected, 0.8 for
             principal components, whose mean square is 1
@@ -230,6 +233,7 @@ class Sure:
 
     folds: Annotated[int, AtLeast(2)] = 10
     components: PositiveInt = 256
+    project: bool = False
     own: Share = 0.9
     noise: NotNegative | None = None
     corruption: Share | None = None
@@ -325,10 +329,10 @@ class RunConfig:
         label_column: the column of a table with the labels; default: label, class, target or y
         group_column: a column of a table that says which rows belong together, such as a patient's name: where one is
             left out or held out, no label of the others is learnt. It is no feature
-        labels: a .csv file with the names of pictures (of a table: the numbers of rows, from 0) and their classes, or
-            several separated by commas; a .txt file with the names of the files to use as labelled, one per line, if
-            the data has the classes; or how many labels to use: a number, a percentage of each class such as 10%, or
-            all
+        labels: a .csv file with the names of pictures (of a table or an array: the numbers of rows, from 0) and their
+            classes, or several separated by commas; a .txt file with the names of the files to use as labelled, one per
+            line, if the data has the classes; or how many labels to use: a number, a percentage of each class such as
+            10%, or all
         drawn: how the labelled samples were chosen: at random from the pool, or per class, so that they do not tell how
             frequent the classes are; auto: per class if all classes have equally many
         encoder: a pretrained network that is not trained; its features of each picture are computed once:
@@ -432,7 +436,9 @@ class RunConfig:
         """Whether the method uses this view of tables or features."""
         read = find(self.method).reads
         roles = [role for role in ("labelled", "weak", "strong") if f"views.{role}" in read]
-        return (self.tabular or self.encoder != "none") and view in [getattr(self.views, role) for role in roles]
+        return (self.tabular or self.encoder != "none" or self.small) and view in [
+            getattr(self.views, role) for role in roles
+        ]
 
     @property
     def averages(self) -> bool:

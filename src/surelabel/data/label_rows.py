@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+import re
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from surelabel.data.tables.columns import MISSING
 from surelabel.utils.csv import delimiter_of, escape_formula
 from surelabel.utils.errors import UserError
 
-SAMPLE_COLUMNS = ("path", "file", "image", "sample")
+SAMPLE_COLUMNS = ("path", "file", "image", "sample", "row")
 CLASS_COLUMNS = ("label", "class")
 DRAWN_COLUMN = "drawn"
 SUGGESTED, RANDOM = "suggested", "random"
@@ -78,6 +79,20 @@ def with_class(path: Path, rows: dict[Key, LabelRow]) -> dict[Key, LabelRow]:
     if not found:
         raise UserError(f"{path} names no class of any sample: write the class beside some of them")
     return found
+
+
+def named_rows(path: Path, rows: int) -> dict[int, LabelRow]:
+    """The labelled ones of the rows that a file names by their numbers, from 0."""
+
+    def number(row: LabelRow) -> int:
+        if not re.fullmatch(r"[0-9]{1,12}", row.sample) or int(row.sample) >= rows:
+            raise UserError(
+                f"{path}, line {row.line}: there is no row {row.sample!r}: there are {rows} rows, which are numbered "
+                f"from 0 to {rows - 1}"
+            )
+        return int(row.sample)
+
+    return with_class(path, by_sample(path, ((number(row), row) for row in read_label_rows(path))))
 
 
 def _column(path: Path, header: list[str], names: tuple[str, ...]) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from surelabel.config.recipes import PHOTOGRAPH
-from surelabel.config.run import TABLE_FILES, Table
+from surelabel.config.run import ARRAY_FILES, TABLE_FILES, Table
 from surelabel.data.arrays import files as array_files
 from surelabel.data.benchmarks import cifar, phc
 from surelabel.data.benchmarks import mnist as idx
@@ -65,10 +65,10 @@ def open_data(
     """
     path = Path(data) if data_dir is None else Path(data_dir, data)
     is_table = path.suffix.lower() in TABLE_FILES and path.is_file()
-    if label_files and (data in NAMED or not (path.is_dir() or is_table)):
+    if label_files and (data in NAMED or not (path.is_dir() or is_table or path.suffix in ARRAY_FILES)):
         raise UserError(
-            f"{label_files[0]} names the classes of files in a folder or of rows of a table, but {data} is not a "
-            "folder, nor a table"
+            f"{label_files[0]} names the classes of files in a folder, or of rows of a table or of a .npy or .npz "
+            f"file, but {data} is none of these"
         )
     if data in NAMED:
         return (
@@ -79,9 +79,9 @@ def open_data(
             return shards.load(path, image_size, shape, crop)
         return folder.load(path, image_size, label_files, progress, crop)
     if path.suffix == ".npz" and path.is_file():
-        return array_files.load_npz(path)
+        return array_files.load_npz(path, label_files=label_files)
     if path.suffix == ".npy" and path.is_file():
-        return array_files.load_npy(path)
+        return array_files.load_npy(path, label_files=label_files)
     if is_table:
         return table.load(path, label_column, of_table or Table(), group_column, label_files)
     if path.is_file():

@@ -46,7 +46,7 @@ class Source(ABC):
     notes: tuple[str, ...] = ()  # what was noticed while reading
     skipped: FilesSkipped = ()  # what could not be read
     encoding: "Encoding | None" = None  # of a table: how its columns became numbers
-    features: NDArray[np.float32] | None = None  # [N, D], where the samples are features of pictures
+    features: NDArray[np.float32] | None = None  # [N, D], where the samples are features or embeddings
     block_size = 1  # samples that are best read together, as neighbours
     groups: NDArray[np.int64] | None = None  # [N], the same for samples that belong together, such as one patient's
     # [N], whose labels were asked for because they are hard: they do not speak for the others

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,14 +19,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from surelabel.config.methods import find
-from surelabel.config.recipes import recipe, table
+from surelabel.config.recipes import embeddings, recipe, table
 from surelabel.config.run import CUSTOM, RunConfig, Views
 from surelabel.config.settings import with_settings
 from surelabel.config.validate import validate
 from surelabel.data.groups import group_numbers
 from surelabel.data.source import UNLABELLED
 from surelabel.data.tables.frames import is_frame
-from surelabel.estimator.inputs import ImageInput, TableInput
+from surelabel.estimator.inputs import EmbeddingInput, ImageInput, TableInput
 from surelabel.estimator.labels import column_of, unlabelled_in, without_gaps
 from surelabel.models.heads import BayesianHead
 from surelabel.models.network import Network
@@ -39,6 +39,7 @@ from surelabel.utils.literals import Device
 from surelabel.utils.rng import generator
 from surelabel.utils.signals import Stopped
 
+KINDS = ("auto", "embeddings", "table")
 SMALL_IMAGE = 16  # pixels a side; smaller images get a smaller network, without stride in the stem
 
 
@@ -51,6 +52,8 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Args:
         method: "auto" is "sure" for tables and embeddings and "bam-uda" for images; or another, such as "uda".
             `predict_std` is available for these two and any other with "bam-"
+        kind: "table", whose columns are quantities of their own; "embeddings", whose columns are directions of one
+            space; "auto" takes rows for a table, and more axes for images
         steps: of training; the recipe's default if None
         settings: other settings by their dotted names, such as {"optimizer.lr": 0.01}
         unlabelled: the label in y that means "unlabelled"
@@ -66,6 +69,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         method: str = "auto",
         *,
+        kind: Literal["auto", "embeddings", "table"] = "auto",
         steps: int | None = None,
         settings: Mapping[str, Any] | None = None,
         unlabelled: Any = UNLABELLED,
@@ -77,6 +81,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         verbose: bool = False,
     ) -> None:
         self.method = method
+        self.kind = kind
         self.steps = steps
         self.settings = settings
         self.unlabelled = unlabelled
@@ -108,7 +113,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels = np.full(len(y), UNLABELLED)
         labels[known] = numbers
         with as_value_errors():
-            self._input = ImageInput.learn(X) if np.ndim(X) > 2 else TableInput.learn(X, self.categorical or ())
+            self._input = self._learn_input(X)
             data = self._input.data(X, labels, [str(name) for name in classes])
             self.config_ = self._config(data.train.shape)
             if groups is not None:
@@ -120,6 +125,18 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._network = _for_predictions(trained.network)
         self.classes_ = classes
         return self
+
+    def _learn_input(self, X: Any) -> EmbeddingInput | ImageInput | TableInput:
+        """How X is read."""
+        if self.kind not in KINDS:
+            raise UserError(f"kind {self.kind!r}: choose one of {', '.join(KINDS)}")
+        if self.kind != "auto" and np.ndim(X) > 2:
+            raise UserError(f"kind {self.kind!r} is for rows [n, d], and X has the shape {np.shape(X)}")
+        if self.kind == "embeddings":
+            if self.categorical:
+                raise UserError("categorical names columns of a table, and kind is 'embeddings': leave one out")
+            return EmbeddingInput()
+        return ImageInput.learn(X) if np.ndim(X) > 2 else TableInput.learn(X, self.categorical or ())
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most likely class of each sample [n]."""
@@ -149,8 +166,10 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: Any, reset: bool) -> Any:
         """X, validated: an array or a data frame."""
-        if is_frame(X):
+        if is_frame(X) and self.kind != "embeddings":
             return validate_data(self, X, reset=reset, skip_check_array=True)
+        if self.kind == "embeddings":
+            return validate_data(self, X, reset=reset, allow_nd=True, dtype="numeric")
         # After training on a data frame, its values may include texts.
         texts = not reset and isinstance(self._input, TableInput) and self._input.trained_on_frame
         dtype = None if texts else "numeric"
@@ -162,7 +181,8 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _config(self, shape: tuple[int, ...]) -> RunConfig:
         """The recipe for samples of this shape, changed by the parameters."""
         if len(shape) == 1:
-            config = table("sure" if self.method == "auto" else self.method, CUSTOM)
+            of_rows = embeddings if self.kind == "embeddings" else table
+            config = of_rows("sure" if self.method == "auto" else self.method, CUSTOM)
         else:
             config = recipe("bam-uda" if self.method == "auto" else self.method, CUSTOM, "all")
             config = replace(config, views=Views() if self.mirror else Views("shift", "shift", "strong-shift"))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from surelabel.data.arrays.embeddings import EmbeddingSource
 from surelabel.data.arrays.source import ArraySource, user_data_set
 from surelabel.data.source import DataSet, Source
 from surelabel.data.tables.columns import Columns
@@ -40,7 +41,7 @@ class TableInput:
         if notes:
             more = f"; and {len(notes) - MOST_NOTES} more such columns" if len(notes) > MOST_NOTES else ""
             # stacklevel: the line that calls the estimator's fit.
-            warnings.warn("; ".join(notes[:MOST_NOTES]) + more, UserWarning, stacklevel=3)
+            warnings.warn("; ".join(notes[:MOST_NOTES]) + more, UserWarning, stacklevel=4)
         return cls(encoding, tuple(columns), is_frame(X))
 
     def source(self, X: Any, labels: NDArray[np.int64] | None = None, classes: Sequence[str] = ()) -> TableSource:
@@ -59,6 +60,17 @@ class TableInput:
 
     def data(self, X: Any, labels: NDArray[np.int64], classes: Sequence[str]) -> DataSet:
         return table_data("X", self.source(X, labels, classes))
+
+
+@dataclass(frozen=True)
+class EmbeddingInput:
+    """Rows [n, d] of numbers that are directions of one space."""
+
+    def source(self, X: Any, labels: NDArray[np.int64] | None = None, classes: Sequence[str] = ()) -> Source:
+        return EmbeddingSource(X, labels, classes)
+
+    def data(self, X: Any, labels: NDArray[np.int64], classes: Sequence[str]) -> DataSet:
+        return user_data_set("X", self.source(X, labels, classes), None)
 
 
 @dataclass(frozen=True)

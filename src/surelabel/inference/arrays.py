@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from surelabel.data.arrays.embeddings import EmbeddingSource
 from surelabel.data.arrays.source import ArraySource, SampleSource
 from surelabel.data.batch import Task
 from surelabel.data.open_like import Form
@@ -25,4 +26,6 @@ def source_like(X: Any, form: Form, task: Task) -> Source:
     X = np.asarray(X)
     if len(task.shape) == 3:
         return ArraySource(X, None, form.classes, "NHWC" if X.ndim == 4 and X.shape[1:] != task.shape else "NCHW")
+    if len(task.shape) == 1 and X.ndim == 2:
+        return EmbeddingSource(X, None, form.classes)
     return SampleSource(X, None, form.classes)

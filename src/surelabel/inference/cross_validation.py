@@ -4,12 +4,10 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from torch.nn import functional
 
 from surelabel.data.holdout import Fold, choose_held_out
 from surelabel.data.source import Source
@@ -19,7 +17,6 @@ from surelabel.utils.intervals import wilson
 FOLDS = 5
 INVERSE_L2 = 50.0  # for the mean loss; strong, as there are more weights than labels
 MOST_LABELS = 2000
-MOST_OOD, OOD_QUANTILE = 0.25, 0.05
 
 
 @dataclass(frozen=True)
@@ -75,29 +72,3 @@ def linear_model(labels: int) -> Pipeline:
 def _at_most(labelled: NDArray[np.int64]) -> NDArray[np.int64]:
     """At most MOST_LABELS labelled samples, evenly spaced, to take only seconds."""
     return labelled[:: -(-len(labelled) // MOST_LABELS)]
-
-
-def ood_fraction(source: Source, labelled: NDArray[np.int64]) -> float:
-    """The fraction of the pool that looks out of distribution with respect to the labelled samples.
-
-    Similarity is the cosine of centred features. A pool sample counts as out of distribution if its
-    nearest labelled sample is less similar than 95 % of labelled samples are to their nearest of the
-    same class. A pool distributed like the labelled samples has about 5 %.
-    """
-    pool = torch.from_numpy(np.setdiff1d(np.arange(len(source)), labelled))
-    labelled = _at_most(labelled)
-    if not len(pool):
-        return 0.0
-    rows = torch.from_numpy(np.array(source.features))
-    unit = functional.normalize(rows - rows.mean(0), dim=1)
-    labels = torch.from_numpy(source.labels[labelled])
-    known = unit[labelled]
-    among = known @ known.T
-    among[(labels[:, None] != labels) | torch.eye(len(labels), dtype=torch.bool)] = -1
-    nearest = among.max(1).values
-    nearest = nearest[nearest > -1]
-    if len(nearest) < 10:
-        return 0.0  # too few for a quantile
-    threshold = nearest.quantile(OOD_QUANTILE)
-    similarity = torch.cat([(part @ known.T).max(1).values for part in torch.split(unit[pool], 4096)])
-    return float((similarity < threshold).double().mean())

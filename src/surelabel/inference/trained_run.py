@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from surelabel.inference.learners import Learners
     from surelabel.inference.suggest import Suggestion
     from surelabel.inference.trust import Trust
+    from surelabel.inference.unnamed import Unnamed
 
 
 def fit(
@@ -293,6 +294,13 @@ class TrainedRun:
         from surelabel.inference.trust import trust
 
         return trust(self)
+
+    @cached_property
+    def unnamed(self) -> "Unnamed | None":
+        """The samples of the pool that are of a kind that no label names, it seems; None if there are none."""
+        from surelabel.inference.unnamed import find_unnamed
+
+        return find_unnamed(self)
 
     def suggest(self, n: int = 20) -> list["Suggestion"]:
         """The n samples of the pool to label next, uncertain and diverse."""

@@ -143,6 +143,7 @@ class Trust:
     known: LeftOut
     confidence: NDArray[np.float64]  # [N], of the pool
     joined: Joined | None = None  # of two learners
+    all_named: bool = True  # whether nothing in the pool is unlike every label; else no precision is promised
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
@@ -201,11 +202,14 @@ def more_labels(trust: Trust, wanted: Accepted, margin: float = 0.05) -> int:
 
 
 def describe(found: Trust, precision: float, names: Sequence[str | int], classes: Sequence[str]) -> list[str]:
-    """What is known, in sentences; `names` are those of the labelled samples that were left out."""
+    """What is known, in sentences; `names` are those of the labelled samples that were left out.
+
+    Unless the labels seem to name all kinds of things in the pool, nothing is promised for it.
+    """
     known, wanted = found.known, found.accept(precision)
     low, high = known.interval
     gap, half = known.gap
-    bound = f" ({at_least(found, wanted)})" if wanted.count else ""
+    bound = f" ({at_least(found, wanted)})" if wanted.count and found.all_named else ""
     sentences = [
         f"Right for about {known.accuracy:.0%} of samples like the labelled ones (95% interval {low:.0%} to "
         f"{high:.0%}), by {len(known.labels)} labels, each predicted by networks that had not seen it",
@@ -239,7 +243,8 @@ def answer(found: Trust, precision: float) -> str:
         )
     return (
         f"Of {pool:,} unlabelled samples, accept the {wanted.count:,} from {wanted.threshold:.2f} on: about "
-        f"{wanted.precision:.0%} of them should be right"
+        f"{wanted.precision:.0%} of them "
+        + ("should be right" if found.all_named else "would be right if all were of the named classes")
     )
 
 
@@ -271,7 +276,7 @@ def trust(run: TrainedRun) -> Trust:
     """What is known about a run's confidence for its unlabelled samples."""
     known = left_out(run)
     confidence = run.pool_prediction.probs.double().max(1).values.numpy() if len(pool_of(run)) else np.empty(0)
-    return Trust(known, confidence, run.learners.joined)
+    return Trust(known, confidence, run.learners.joined, run.unnamed is None)
 
 
 def write_accepted(run: TrainedRun, found: Trust, precision: float, accepted: Path, rest: Path) -> Accepted:

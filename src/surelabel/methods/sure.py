@@ -137,7 +137,8 @@ class Sure:
         check_shape(data.train.shape)
         source, offset, scale = data.train, torch.tensor(data.offset), torch.tensor(data.scale)
         rows = (torch.from_numpy(source.samples(np.arange(len(source)))).float() - offset) / scale
-        projection = principal_components(rows[:: -(-len(rows) // MOST_PROJECTED)], config.sure.components)
+        some = rows[:: -(-len(rows) // MOST_PROJECTED)]
+        projection = principal_components(some, config.sure.components, config.sure.project)
         rows = rows @ projection
         labels = source.labels[labelled]
         fold = self.draw_folds(source, labelled)
@@ -216,7 +217,7 @@ class Sure:
 def views(settings: SureSettings, source: Source, rows: Tensor) -> tuple[View, View]:
     """The view of labelled and the view of unlabelled components, rows [N, p]: noise, and noise with gaps."""
     columns = rows.shape[1]
-    is_projected = columns != source.shape[0]
+    is_projected = settings.project or columns != source.shape[0]
     noise, corruption = (0.8, 0.4) if is_projected else (0.3, 0.2)
     noise = noise if settings.noise is None else settings.noise
     corruption = corruption if settings.corruption is None else settings.corruption

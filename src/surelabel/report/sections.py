@@ -13,8 +13,9 @@ from surelabel.data.source import UNLABELLED
 from surelabel.equations import ece_of_bins
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.report import Section
-from surelabel.report.gallery import TopPrediction, gallery
+from surelabel.report.gallery import FIRST, Gallery, TopPrediction, gallery
 from surelabel.report.page import TEMPLATES
+from surelabel.training.evaluate import predict
 from surelabel.utils.errors import UserError
 
 ESTIMATE = "estimate.json"
@@ -57,17 +58,21 @@ def estimated(run: TrainedRun) -> Section | None:
 def trusted(run: TrainedRun, anchor: str = "trust") -> Section:
     """How far the confidence of a cross-fitted run can be trusted; `anchor` makes its ids unique on the page."""
     from surelabel.inference import trust
+    from surelabel.inference.unnamed import describe_unnamed
     from surelabel.report import charts
     from surelabel.report.palette import line_style
     from surelabel.report.run_view import bin_rows
     from surelabel.report.svg import inline
 
-    found, stored = run.trust, stored_estimate(run)
+    found, stored, unnamed = run.trust, stored_estimate(run), run.unnamed
     precision = stored.get("accept") or trust.PRECISION
     known, wanted, curve = found.known, found.accept(precision), found.curve(100)
     values = {
         "answer": trust.answer(found, precision),
-        "bound": trust.at_least(found, wanted) if wanted.count else "",
+        "bound": trust.at_least(found, wanted) if wanted.count and found.all_named else "",
+        "alarm": unnamed and describe_unnamed(unnamed),
+        "unlike": [] if unnamed is None else _unlike(run, unnamed.index[:FIRST]),
+        "classes": run.data.train.classes,
         "wanted": wanted,
         "pool": len(found.confidence),
         "known": known,
@@ -95,6 +100,12 @@ def doubtful(run: TrainedRun) -> Section | None:
     shown = gallery(source, known.index[places], best, -np.arange(len(places), dtype=np.float64))
     values = {"shown": shown, "classes": source.classes, "doubted": DOUBTED}
     return Section("Labels that look wrong", _template("doubtful.html"), values, run.path)
+
+
+def _unlike(run: TrainedRun, index: NDArray[np.int64]) -> Gallery:
+    """Samples that are unlike any labelled one, the most typical first."""
+    best = TopPrediction.of(predict(run.network, run.data.train, index, run.config.evaluation.batch))
+    return gallery(run.data.train, index, best, -np.arange(len(index), dtype=np.float64))
 
 
 def to_label(run: TrainedRun, number: int = 20) -> Section | None:

@@ -64,7 +64,9 @@ def test_load_npz_numbers_test_classes_as_training_classes(tmp_path):
     ("arrays", "message"),
     [
         ({"pictures": IMAGES, "y": LABELS}, "name one array images or x or .*; the file has pictures, y$"),
-        ({"X": IMAGES.reshape(6, -1), "y": LABELS}, r"A table of numbers is read from a \.csv or \.parquet file"),
+        ({"X": np.zeros((6, 5000)), "y": LABELS}, "at most 4096 numbers, and these have 5000"),
+        ({"X": np.array([[1.0, 2], [np.nan, 3]]), "y": LABELS[:2]}, "sample 1 holds NaN"),
+        ({"X": np.array([["a", "b"]])}, "must be numbers"),
         ({"x": IMAGES, "X": IMAGES}, "several images, x and X"),
         ({"x": IMAGES, "images": IMAGES}, "several images, images and x"),
         ({"x": IMAGES, "y": LABELS[:3]}, "6 images but 3 labels"),

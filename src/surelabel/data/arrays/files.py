@@ -1,6 +1,7 @@
-"""Load `.npy` (memory-mapped) and `.npz` files."""
+"""Load `.npy` (memory-mapped) and `.npz` files. Imports no torch, as the header of a file chooses the recipe."""
 
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.data.arrays.source import ArraySource, Layout, user_data_set
+from surelabel.data.arrays.embeddings import EmbeddingSource
+from surelabel.data.arrays.row_labels import give_labels
+from surelabel.data.arrays.source import ArraySource, Layout, SampleSource, user_data_set
 from surelabel.data.source import DataSet
 from surelabel.utils.errors import UserError
 
@@ -22,8 +25,23 @@ KEYS = {
 }
 
 
-def load_npy(path: str | Path, layout: Layout | None = None) -> DataSet:
-    """Images from NAME.npy, memory-mapped, and labels from NAME.labels.npy if it exists."""
+def holds_embeddings(path: str | Path) -> bool:
+    """Whether the samples in a file are rows of numbers, by its header alone; false for what cannot be read."""
+    path = Path(path)
+    try:
+        if path.suffix == ".npy":
+            return len(np.load(path, mmap_mode="r", allow_pickle=False).shape) == 2
+        with zipfile.ZipFile(path) as archive:
+            key = _only_key("images", [name.removesuffix(".npy") for name in archive.namelist()])
+            with archive.open(f"{key}.npy") as member:
+                read = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+                return len(read[np.lib.format.read_magic(member)[0]](member)[0]) == 2
+    except Exception:  # a damaged header may raise nearly anything, and is reported when the file is read
+        return False
+
+
+def load_npy(path: str | Path, layout: Layout | None = None, label_files: Sequence[str] = ()) -> DataSet:
+    """Samples from NAME.npy, memory-mapped, and labels from NAME.labels.npy if it exists, and from tables."""
     path = Path(path)
     with _reading(path):
         images = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -33,11 +51,14 @@ def load_npy(path: str | Path, layout: Layout | None = None) -> DataSet:
         with _reading(labels_path):
             labels = np.load(labels_path, mmap_mode="r", allow_pickle=False)
     with _about(path):
-        return user_data_set(path.stem, ArraySource(images, labels, layout=layout), None)
+        train = _source(images, labels, None, layout)
+    if label_files:
+        give_labels(train, map(Path, label_files))
+    return user_data_set(path.stem, train, None)
 
 
-def load_npz(path: str | Path, layout: Layout | None = None) -> DataSet:
-    """Images and, if present, labels, class names and a test set, under the keys in `KEYS`."""
+def load_npz(path: str | Path, layout: Layout | None = None, label_files: Sequence[str] = ()) -> DataSet:
+    """Samples and, if present, labels, class names and a test set, under the keys in `KEYS`; labels from tables too."""
     path = Path(path)
     with _reading(path), np.load(path, allow_pickle=False) as file:
         present = file.files
@@ -45,12 +66,24 @@ def load_npz(path: str | Path, layout: Layout | None = None) -> DataSet:
     with _about(path):
         if "images" not in parts:
             raise UserError(
-                f"there are no images: name one array {' or '.join(KEYS['images'])}; "
+                f"there are no samples: name one array {' or '.join(KEYS['images'])}; "
                 f"the file has {', '.join(present) or 'none'}"
             )
         names = None if "classes" not in parts else parts["classes"].ravel().tolist()
-        train = ArraySource(parts["images"], parts.get("labels"), names, layout)
+        train = _source(parts["images"], parts.get("labels"), names, layout)
+    if label_files:
+        give_labels(train, map(Path, label_files), names is not None)
+    with _about(path):
         return user_data_set(path.stem, train, _test_source(parts, train.classes, layout))
+
+
+def _source(
+    samples: NDArray[Any], labels: NDArray[Any] | None, classes: Sequence[str] | None, layout: Layout | None
+) -> SampleSource:
+    """Images, or embeddings [N, d]."""
+    if samples.ndim == 2:
+        return EmbeddingSource(samples, labels, classes)
+    return ArraySource(samples, labels, classes, layout)
 
 
 def _only_key(part: str, present: list[str]) -> str | None:
@@ -60,13 +93,15 @@ def _only_key(part: str, present: list[str]) -> str | None:
     return keys[0] if keys else None
 
 
-def _test_source(parts: dict[str, NDArray[Any]], classes: tuple[str, ...], layout: Layout | None) -> ArraySource | None:
+def _test_source(
+    parts: dict[str, NDArray[Any]], classes: tuple[str, ...], layout: Layout | None
+) -> SampleSource | None:
     if "test images" not in parts:
         return None
     if "test labels" not in parts:
         raise UserError(f"the test images have no labels: add an array {' or '.join(KEYS['test labels'])}")
     try:
-        return ArraySource(parts["test images"], parts["test labels"], classes, layout)
+        return _source(parts["test images"], parts["test labels"], classes, layout)
     except UserError as error:
         raise UserError(f"in the test set, {error}") from error
 

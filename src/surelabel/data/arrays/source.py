@@ -66,11 +66,7 @@ class ArraySource(SampleSource):
     ) -> None:
         images = np.asarray(images)
         if images.ndim not in (3, 4):
-            tables = ". A table of numbers is read from a .csv or .parquet file, or in Python by SureLabelClassifier"
-            raise UserError(
-                f"images must be [N, H, W], [N, C, H, W] or [N, H, W, C], but have shape {images.shape}"
-                f"{tables if images.ndim == 2 else ''}"
-            )
+            raise UserError(f"images must be [N, H, W], [N, C, H, W] or [N, H, W, C], but have shape {images.shape}")
         super().__init__(_channels_first(_readable(images), layout), labels, classes)
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.data.label_rows import LabelRow, by_sample, read_label_rows, with_class
+from surelabel.data.label_rows import named_rows
 from surelabel.data.tables.columns import Column, as_texts
 from surelabel.utils.errors import UserError
 
 
 def with_labels(column: Column, files: Sequence[str]) -> tuple[NDArray[np.object_], NDArray[np.bool_]]:
     """The class of each row [N], empty if unknown, by a table's own column and by `files`; and which were suggested."""
-    given = [(file, row, found) for file in files for row, found in _named_rows(Path(file), len(column)).items()]
+    given = [(file, row, found) for file in files for row, found in named_rows(Path(file), len(column)).items()]
     added = np.array([found.label for _, _, found in given], dtype=object)
     classes = named_classes(np.concatenate([as_texts(column), added]))  # together, as a class has one name
     texts, suggested = classes[: len(column)].copy(), np.zeros(len(column), dtype=np.bool_)
@@ -32,17 +32,3 @@ def named_classes(values: Column) -> NDArray[np.object_]:
     if all(re.fullmatch(r"(-?\d+(\.0+)?)?", text) for text in texts):
         texts = np.array([text.partition(".")[0] for text in texts], dtype=object)
     return texts
-
-
-def _named_rows(path: Path, rows: int) -> dict[int, LabelRow]:
-    """The labelled ones of the rows that a file names by their numbers, from 0."""
-    return with_class(path, by_sample(path, ((_number(path, row, rows), row) for row in read_label_rows(path))))
-
-
-def _number(path: Path, row: LabelRow, rows: int) -> int:
-    if not re.fullmatch(r"[0-9]{1,12}", row.sample) or int(row.sample) >= rows:
-        raise UserError(
-            f"{path}, line {row.line}: there is no row {row.sample!r}: the table has {rows} rows, which are numbered "
-            f"from 0 to {rows - 1}"
-        )
-    return int(row.sample)

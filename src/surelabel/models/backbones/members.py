@@ -42,13 +42,13 @@ def check_shape(shape: tuple[int, ...]) -> None:
         )
 
 
-def principal_components(rows: Tensor, components: int) -> Tensor:
+def principal_components(rows: Tensor, components: int, always: bool = False) -> Tensor:
     """The projection [d, p] of rows [N, d] of mean 0 to p of their directions, scaled to a mean square of 1.
 
-    The identity if rows have no more numbers than `components`.
+    The identity if rows have no more numbers than `components`, unless it is `always` wanted.
     """
     inputs = rows.shape[1]
-    if inputs <= components:
+    if inputs <= components and not always:
         return torch.eye(inputs)
     _, directions = torch.linalg.eigh((rows.T @ rows).double())
     chosen: Tensor = directions.flip(1)[:, :components].float()
