@@ -85,7 +85,7 @@ def test_one_label_per_class_has_the_powers_of_the_prior(digits):
 
 def trained_with_folds(X, labels, fold):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("surelabel.methods.sure.draw_folds", lambda *_: fold)
+        patch.setattr("surelabel.methods.sure.folds_of", lambda *_: fold)
         run = trained(X, labels)
     return by_fold(run.network, run.data.train, np.arange(len(X)), FOLDS, 64)
 
