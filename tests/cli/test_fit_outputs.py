@@ -126,7 +126,7 @@ def test_fit_from_a_run_adds_labels(run, place, capsys):
             ["cifar10", "--method", "sure", "--encoder", "efficientnet-lite0", "--sets", "0.9"],
             "is for data of your own",
         ),
-        (["phc", "--labels", "some.csv"], "is not a folder"),
+        (["phc", "--labels", "some.csv"], "phc is none of these"),
     ],
 )
 def test_fit_rejects_options_that_exclude_each_other(words, message, run, capsys):

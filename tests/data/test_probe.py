@@ -41,7 +41,7 @@ def test_looks_photographic_not_for_tiny_images(pictures):
 
 
 def test_looks_photographic_needs_the_pretrained_extra(pictures, monkeypatch):
-    monkeypatch.setattr(probe, "find_spec", lambda _: None)
+    monkeypatch.setattr("surelabel.config.encoders.find_spec", lambda _: None)
     assert not looks_photographic(pictures(3, (200, 100), "RGB"))
 
 

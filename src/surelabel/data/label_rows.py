@@ -12,7 +12,8 @@ from surelabel.data.tables.columns import MISSING
 from surelabel.utils.csv import delimiter_of, escape_formula
 from surelabel.utils.errors import UserError
 
-SAMPLE_COLUMNS = ("path", "file", "image", "sample", "row")
+FILE_COLUMNS = ("path", "file", "image", "sample")
+ROW_COLUMNS = ("sample", "row")
 CLASS_COLUMNS = ("label", "class")
 DRAWN_COLUMN = "drawn"
 SUGGESTED, RANDOM = "suggested", "random"
@@ -30,14 +31,14 @@ class LabelRow:
     suggested: bool
 
 
-def read_label_rows(path: Path) -> list[LabelRow]:
-    """All lines of a .csv file."""
+def read_label_rows(path: Path, columns: tuple[str, ...] = FILE_COLUMNS) -> list[LabelRow]:
+    """All lines of a .csv file, one of whose `columns` names the samples."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             first = stream.readline()
             reader = csv.reader(itertools.chain([first], stream), delimiter=delimiter_of(first), strict=True)
             header = [name.strip().lower() for name in next(reader, [])]
-            sample, label = (_column(path, header, names) for names in (SAMPLE_COLUMNS, CLASS_COLUMNS))
+            sample, label = (_column(path, header, names) for names in (columns, CLASS_COLUMNS))
             drawn = header.index(DRAWN_COLUMN) if DRAWN_COLUMN in header else None
             rows = []
             for row in reader:
@@ -92,7 +93,7 @@ def named_rows(path: Path, rows: int) -> dict[int, LabelRow]:
             )
         return int(row.sample)
 
-    return with_class(path, by_sample(path, ((number(row), row) for row in read_label_rows(path))))
+    return with_class(path, by_sample(path, ((number(row), row) for row in read_label_rows(path, ROW_COLUMNS))))
 
 
 def _column(path: Path, header: list[str], names: tuple[str, ...]) -> int:

@@ -28,9 +28,11 @@ def test_a_table_labels_rows_by_number(rows, tmp_path, column):
     assert not train.suggested.any()
 
 
-def test_a_later_table_counts_and_ranks_mark_what_was_suggested(rows, tmp_path):
+def test_a_later_table_counts_and_says_what_was_suggested(rows, tmp_path):
     first = written(tmp_path / "first.csv", "row,label\n0,cat\n1,dog\n")
-    more = written(tmp_path / "more.csv", "rank,sample,label,predicted\n1,1,bird,dog\n2,3,cat,dog\n3,4,,dog\n")
+    more = written(
+        tmp_path / "more.csv", "rank,sample,label,drawn\n1,1,bird,suggested\n2,3,cat,suggested\n3,4,,suggested\n"
+    )
     train = load_npy(rows, label_files=(first, more)).train
     assert train.classes == ("bird", "cat")
     assert train.labels.tolist() == [1, 0, -1, 1, -1, -1]
@@ -48,12 +50,12 @@ def test_a_table_adds_to_the_labels_in_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("row,label\n6,cat\n", r"line 2: there is no row '6': they are numbered from 0 to 5"),
+        ("row,label\n6,cat\n", r"line 2: there is no row '6': there are 6 rows, which are numbered from 0 to 5"),
         ("row,label\n-1,cat\n", "there is no row '-1'"),
         ("row,label\n1.0,cat\n", "there is no row '1.0'"),
-        ("row,label\n1,cat\n2,dog\n1,dog\n", "lines 2 and 4: row 1 is listed twice"),
+        ("row,label\n1,cat\n2,dog\n1,dog\n", "lines 2 and 4: 1 is listed twice"),
         ("row,label\n1,NA\n", "may be a class or mean unlabelled"),
-        ("row,label\n1,\n", "names no class of any row"),
+        ("row,label\n1,\n", "names no class of any sample"),
         ("path,label\n1,cat\n", "exactly one column named sample or row"),
     ],
 )
@@ -65,5 +67,5 @@ def test_mistakes_in_a_table_are_named(rows, tmp_path, text, message):
 def test_classes_that_the_file_declares_are_all(tmp_path):
     np.savez(tmp_path / "rows.npz", X=ROWS, classes=["cat", "dog"])
     table = written(tmp_path / "labels.csv", "row,label\n2,bird\n")
-    with pytest.raises(UserError, match="row 2 has the class 'bird', not one of cat, dog"):
+    with pytest.raises(UserError, match="the class 'bird' is not one of cat, dog"):
         load_npz(tmp_path / "rows.npz", label_files=(table,))

@@ -41,7 +41,7 @@ def test_whole_numbers_are_one_class_however_they_are_written(tmp_path):
         ("sample,label\n1,a\n1,b\n", "lines 2 and 3: 1 is listed twice, as a and as b"),
         ("sample,label\n1,NA\n", "line 2: NA may be a class or mean unlabelled"),
         ("sample,label\n1,\n", "names no class of any sample"),
-        ("row,label\n1,a\n", "exactly one column named path or file or image or sample"),
+        ("path,label\n1,a\n", "exactly one column named sample or row"),
     ],
 )
 def test_labels_that_fit_no_row_are_refused(tmp_path, text, message):
