@@ -48,7 +48,7 @@ def test_fit_is_accurate_and_says_how_much(folder):
     right = np.array([int(row["class"]) == y[int(row["sample"])] for row in predicted])
     confidence = np.array([float(row["confidence"]) for row in predicted])
     assert right.mean() > 0.85
-    assert abs(confidence.mean() - right.mean()) < 0.06
+    assert abs(confidence.mean() - right.mean()) < 0.09  # twice the standard error of 80 labels
     low, high = load(folder).trust.known.interval
     assert low < right.mean() < high
 
