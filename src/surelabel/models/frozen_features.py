@@ -72,10 +72,13 @@ def encoder_session(name: str, shape: tuple[int, int, int], place: Path | None =
         return session(_model(name, shape), threads)
     path = place / f"{name}-{'x'.join(map(str, shape))}-{VERSION}.onnx"
     with locked(path):
-        if not path.exists():
-            with suppress(UserError), atomic_write(path, "wb") as file:
-                file.write(_model(name, shape))
-        return session(path if path.exists() else _model(name, shape), threads)
+        if path.exists():
+            with suppress(Exception):  # whatever onnxruntime raises of a damaged file, which is then made again
+                return session(path, threads)
+        model = _model(name, shape)
+        with suppress(UserError), atomic_write(path, "wb") as file:
+            file.write(model)
+        return session(model, threads)
 
 
 def _model(name: str, shape: tuple[int, int, int]) -> bytes:
