@@ -21,7 +21,7 @@ from surelabel.inference.trust import left_out
 from surelabel.methods.cross_fitted import cross_fitted_teachers, pool_shares
 from surelabel.methods.propagation import neighbour_graph, propagate
 from surelabel.methods.sure import PRIOR, by_fold, sure
-from surelabel.models.backbones.members import Members, principal_components
+from surelabel.models.backbones.projection import Projection, principal_components
 from surelabel.models.members_head import MembersHead
 from surelabel.training import build, build_data
 from surelabel.training.components import Components
@@ -124,14 +124,15 @@ def test_without_left_out_labels_teachers_are_plain_means():
 
 def test_members_side_by_side_equal_members_one_by_one():
     torch.manual_seed(0)
-    backbone, head = Members((8,), 3, 5, 6), MembersHead(6, 5, 4, 3, 3)
+    backbone, head = Projection((8,), 6), MembersHead(6, 5, 4, 3, 3)
     backbone.projection.copy_(principal_components(torch.randn(50, 8), 6))
+    head.hidden_bias.data.normal_()
+    head.bias.data.normal_()
     x = torch.randn(7, 8)
     logits = head(backbone(x))
     assert logits.shape == (7, 3, 4)
     for e in range(3):
-        rows = slice(5 * e, 5 * e + 5)
-        hidden = x @ backbone.projection @ backbone.hidden.weight[rows].T + backbone.hidden.bias[rows]
+        hidden = x @ backbone.projection @ head.hidden_weight[e] + head.hidden_bias[5 * e : 5 * e + 5]
         normed = torch.relu(
             (hidden - hidden.mean(1, keepdim=True)) / (hidden.var(1, keepdim=True, correction=0) + 1e-5).sqrt()
         )
@@ -144,10 +145,10 @@ def test_prediction_is_the_product_of_members_and_linear_models():
     head.powers.copy_(torch.tensor([0.5, 0.3]))
     head.linear_weight.normal_()
     head.linear_bias.normal_()
-    features = torch.randn(7, 26)
+    features = torch.randn(7, 6)
     found = head.predict(features, np.random.default_rng())
     members = head(features).softmax(-1)
-    linear = torch.stack([features[:, 20:] @ head.linear_weight[v] + head.linear_bias[v] for v in (0, 1)], 1)
+    linear = torch.stack([features @ head.linear_weight[v] + head.linear_bias[v] for v in (0, 1)], 1)
     linear = (linear.softmax(-1) + 1e-4) / (1 + 4e-4)
     product = members.mean(1) ** 0.5 * linear.mean(1) ** 0.3
     torch.testing.assert_close(found.probs, product / product.sum(1, keepdim=True))
@@ -180,7 +181,7 @@ def test_by_fold_asks_those_that_leave_the_fold_out(digits, seed):
     with torch.no_grad():
         features = network.features(torch.from_numpy(X))
         members = network.head(features).softmax(-1)
-    rows = features[:, 160:].numpy()
+    rows = features.numpy()
     fold = draw_folds(y[:60], FOLDS, seed)
     for v in range(FOLDS):
         np.testing.assert_allclose(found[0, :, v], members[:50, [v, v + FOLDS]].mean(1), rtol=1e-5)
@@ -232,7 +233,7 @@ def test_the_loss_is_the_sum_over_members_that_train_alone(digits):
         own = network(batch.weak).outputs[:, e].softmax(-1)
         aligned = own * batch.shares[v] / own.mean(0)
         aligned = aligned / aligned.sum(1, keepdim=True)
-        target = aligned**made.sure.own * batch.targets[v] ** (1 - made.sure.own)
+        target = aligned**made.sure.own * batch.log_targets[v].exp() ** (1 - made.sure.own)
         target = target / target.sum(1, keepdim=True)
         total += torch.nn.functional.cross_entropy(logits[len(batch.labels) :], target.detach())
     torch.testing.assert_close(found.total, total, rtol=1e-4, atol=1e-4)

@@ -13,7 +13,6 @@ from surelabel.data.label_rows import DRAWN_COLUMN, SUGGESTED
 from surelabel.data.source import UNLABELLED, Source, in_batches
 from surelabel.equations import entropy
 from surelabel.inference.trained_run import TrainedRun
-from surelabel.models.backbones.members import Members
 from surelabel.models.network import Network
 from surelabel.utils.csv import write_csv
 from surelabel.utils.errors import UserError
@@ -93,19 +92,10 @@ def unlabelled(source: Source, labelled: NDArray[np.int64]) -> NDArray[np.int64]
 
 @torch.no_grad()
 def backbone_features(network: Network, source: Source, index: NDArray[np.int64], batch: int) -> Tensor:
-    """What samples are compared by [N, D], on the CPU. The network must be in eval mode.
-
-    The inputs of the head; of an ensemble, which has one set of these for each member, what all members see.
-    """
-    device, backbone = network.scale.device, network.backbone
-    parts = []
-    for samples in in_batches(source, index, batch):
-        here = torch.from_numpy(samples).to(device)
-        if isinstance(backbone, Members):
-            parts.append((network.normalised(here) @ backbone.projection).cpu())
-        else:
-            parts.append(network.features(here).cpu())
-    return torch.cat(parts)
+    """What samples are compared by [N, D], on the CPU: the inputs of the head. The network must be in eval mode."""
+    device = network.scale.device
+    batches = in_batches(source, index, batch)
+    return torch.cat([network.features(torch.from_numpy(samples).to(device)).cpu() for samples in batches])
 
 
 def uncertain_and_diverse(features: Tensor, uncertainty: Tensor, n: int, draws: np.random.Generator) -> Tensor:

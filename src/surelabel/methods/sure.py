@@ -26,7 +26,7 @@ from surelabel.data.views import Chain, Corrupt, Identity, InComponents, Noise, 
 from surelabel.methods.base import Losses, State
 from surelabel.methods.cross_fitted import cross_fitted_teachers
 from surelabel.methods.joining import Prior, fit_powers
-from surelabel.models.backbones.members import Members, check_shape, principal_components
+from surelabel.models.backbones.projection import Projection, check_shape, principal_components
 from surelabel.models.members_head import MembersHead
 from surelabel.models.network import Network
 from surelabel.models.prediction import Prediction
@@ -46,7 +46,7 @@ class CrossFitBatch(Batch):
     """A batch with what the members must and may know of it."""
 
     fold: Tensor  # [B] of each label
-    targets: Tensor  # [V, U, K], the teachers' soft labels
+    log_targets: Tensor  # [V, U, K], log of the teachers' soft labels
     shares: Tensor  # [V, K], of the classes
 
 
@@ -58,7 +58,7 @@ class CrossFitLoader:
     projection: Tensor  # [d, p], of the samples
     linear: tuple[Tensor, Tensor]  # [V, p, K] and [V, K], of models that have not seen each fold
     fold: Tensor  # [N], of the whole pool
-    targets: Tensor  # [V, N, K]
+    log_targets: Tensor  # [V, N, K]
     shares: Tensor  # [V, K]
     over: Tensor  # [V, K], the shares over those of the labels
 
@@ -77,8 +77,9 @@ class CrossFitLoader:
     def __call__(self, step: int) -> CrossFitBatch:
         labelled, pool = map(torch.from_numpy, self.loader.indices(step))
         device = self.loader.device
-        fold, targets = self.fold[labelled].to(device), self.targets[:, pool].to(device)
-        return CrossFitBatch(**vars(self.loader(step)), fold=fold, targets=targets, shares=self.shares.to(device))
+        fold, log_targets = self.fold[labelled].to(device), self.log_targets[:, pool].to(device)
+        shares = self.shares.to(device)
+        return CrossFitBatch(**vars(self.loader(step)), fold=fold, log_targets=log_targets, shares=shares)
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class Sure:
 
     def build_head(self, config: RunConfig, features: int, classes: int) -> MembersHead:
         members, width = config.members
-        return MembersHead(features - members * width, width, classes, members, self.folds)
+        return MembersHead(features, width, classes, members, self.folds)
 
     def build_loader(
         self,
@@ -154,14 +155,15 @@ class Sure:
         noise, strong = (InComponents(one, *space) for one in views(config.sure, source, rows.to(place)))
         size, ratio = config.batch.labelled, config.batch.ratio
         loader = Loader(source, labelled, config.seed, size, ratio, device, noise, Identity(), strong, world)
-        targets, shares = torch.from_numpy(made.probs), torch.from_numpy(made.shares).float()
+        log_targets = torch.from_numpy(made.probs).clamp_min_(1e-12).log_()
+        shares = torch.from_numpy(made.shares).float()
         linear = torch.from_numpy(made.weight), torch.from_numpy(made.bias)
         over = torch.from_numpy(made.over)
-        return CrossFitLoader(loader, projection, linear, of_all, targets, shares, over)
+        return CrossFitLoader(loader, projection, linear, of_all, log_targets, shares, over)
 
     def before_training(self, network: Network, loader: CrossFitLoader) -> None:
         """Set the projection to the principal components of the pool, and the linear models."""
-        assert isinstance(network.backbone, Members) and isinstance(network.head, MembersHead)
+        assert isinstance(network.backbone, Projection) and isinstance(network.head, MembersHead)
         network.backbone.projection.copy_(loader.projection)
         network.head.linear_weight.copy_(loader.linear[0])
         network.head.linear_bias.copy_(loader.linear[1])
@@ -191,24 +193,21 @@ class Sure:
     ) -> tuple[Losses, State]:
         head = teacher.head
         assert isinstance(head, MembersHead) and batch.weak is not None and batch.strong is not None
-        logs = model(torch.cat([batch.labelled, batch.strong])).outputs.log_softmax(-1)  # [B + U, E, K]
-        of_labels, of_pool = logs.split([len(batch.labels), batch.unlabelled])
-        mine = torch.arange(logs.shape[1], device=logs.device) % self.folds  # [E], the fold that a member leaves out
-        seen = (batch.fold[:, None] != mine).to(logs.dtype)  # [B, E]
-        picked = of_labels.gather(2, batch.labels[:, None, None].expand(-1, logs.shape[1], 1))[..., 0]
-        labelled = -(picked * seen).sum(0) / seen.sum(0).clamp_min(1)
+        logs = model(torch.cat([batch.labelled, batch.strong])).outputs.transpose(0, 1).log_softmax(-1)  # [E, B + U, K]
+        of_labels, of_pool = logs.split([len(batch.labels), batch.unlabelled], dim=1)
+        mine = torch.arange(len(logs), device=logs.device) % self.folds  # [E], the fold that a member leaves out
+        seen = (batch.fold != mine[:, None]).to(logs.dtype)  # [E, B]
+        picked = of_labels.gather(2, batch.labels[:, None].expand(len(logs), -1, 1))[..., 0]
+        labelled = -(picked * seen).sum(1) / seen.sum(1).clamp_min(1)
         with torch.no_grad():
-            own = head.members(teacher.features(batch.weak))  # [U, E, K]
-            mean = own.mean(0) if "mean" not in state else MOMENTUM * state["mean"] + (1 - MOMENTUM) * own.mean(0)
-            aligned = own * (batch.shares[mine] / mean.clamp_min(1e-6))
-            taught = batch.targets[mine].transpose(0, 1)
-            target = (
-                self.own * (aligned / aligned.sum(-1, keepdim=True)).clamp_min(1e-12).log()
-                + (1 - self.own) * taught.clamp_min(1e-12).log()
-            ).softmax(-1)
-        unlabelled = -(target * of_pool).sum(-1).mean(0)
+            own = head.member_logs(teacher.features(batch.weak)).transpose(0, 1)  # [E, U, K]
+            latest = own.exp().mean(1)
+            mean = latest if "mean" not in state else MOMENTUM * state["mean"] + (1 - MOMENTUM) * latest
+            aligned = own + (batch.shares[mine] / mean.clamp_min(1e-6)).log()[:, None]
+            target = (self.own * aligned + (1 - self.own) * batch.log_targets[mine]).softmax(-1)
+        unlabelled = -(target * of_pool).sum(-1).mean(1)
         parts = {"labelled": labelled.mean(), "unlabelled": unlabelled.mean()}
-        prediction = Prediction(target.mean(1))
+        prediction = Prediction(target.mean(0))
         accepted = torch.ones(batch.unlabelled, dtype=torch.bool, device=logs.device)
         # A sum, so that a member trains as it would alone.
         return Losses((labelled + unlabelled).sum(), parts, prediction, accepted), {"mean": mean}

@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from surelabel.models.prediction import Prediction
 
@@ -10,10 +11,11 @@ LEAST = 1e-4  # probability of a class by a teacher or linear model, which may b
 
 
 class MembersHead(nn.Module):
-    """Features [N, E h + p] of `Members` -> logits [N, E, K]; predicts by the product of two learners to some powers.
+    """Components [N, p] -> logits [N, E, K] of E small networks, the members of an ensemble.
 
-    The learners are the mean over the E members, and the mean over V linear models of the p components, which are not
-    trained with the network. The powers are fitted to labels that the predicting members and models have not seen;
+    A member is linear, LayerNorm, ReLU, linear, with `width` hidden units; all are computed side by side. It predicts
+    by the product of two learners to some powers: the mean over the members, and the mean over V linear models, which
+    are not trained with them. The powers are fitted to labels that the predicting members and models have not seen;
     their sum is one over a temperature.
     """
 
@@ -24,6 +26,9 @@ class MembersHead(nn.Module):
 
     def __init__(self, inputs: int, width: int, classes: int, members: int, folds: int) -> None:
         super().__init__()
+        # Each member's numbers lie together in memory: what a product gives is then what the next one takes.
+        self.hidden_weight = nn.Parameter(torch.randn(members, inputs, width) * (2 / inputs) ** 0.5)
+        self.hidden_bias = nn.Parameter(torch.zeros(members * width))
         self.weight = nn.Parameter(torch.randn(members, width, classes) * 0.3 / width**0.5)
         self.bias = nn.Parameter(torch.zeros(members, classes))
         self.register_buffer("linear_weight", torch.zeros(folds, inputs, classes))
@@ -35,24 +40,25 @@ class MembersHead(nn.Module):
     def noise(self, rng: np.random.Generator) -> None:
         """Nothing: the members are point estimates."""
 
-    def forward(self, features: Tensor, noise: None = None) -> Tensor:
-        members, width, _ = self.weight.shape
-        hidden = features[:, : members * width].view(-1, members, width).transpose(0, 1)
+    def forward(self, components: Tensor, noise: None = None) -> Tensor:
+        members, _, width = self.hidden_weight.shape
+        inputs = components.expand(members, -1, -1)
+        hidden = torch.baddbmm(self.hidden_bias.view(members, 1, width), inputs, self.hidden_weight)
+        hidden = functional.relu(functional.layer_norm(hidden, (width,)))
         return torch.baddbmm(self.bias[:, None], hidden, self.weight).transpose(0, 1)
 
-    def members(self, features: Tensor) -> Tensor:
-        """The probabilities of each member [N, E, K]."""
-        with torch.autocast(features.device.type, enabled=False):
-            return self.forward(features.to(self.weight.dtype)).softmax(dim=-1)
+    def member_logs(self, components: Tensor) -> Tensor:
+        """The log of the probabilities of each member [N, E, K]."""
+        with torch.autocast(components.device.type, enabled=False):
+            return self.forward(components.to(self.weight.dtype)).log_softmax(dim=-1)
 
-    def learners(self, features: Tensor) -> tuple[Tensor, Tensor]:
+    def learners(self, components: Tensor) -> tuple[Tensor, Tensor]:
         """The probabilities of each member [N, E, K], and of each linear model [N, V, K]."""
-        with torch.autocast(features.device.type, enabled=False):
-            features = features.to(self.weight.dtype)
-            components = features[:, features.shape[1] - self.linear_weight.shape[1] :]
+        with torch.autocast(components.device.type, enabled=False):
+            components = components.to(self.weight.dtype)
             linear = torch.einsum("np,vpk->nvk", components, self.linear_weight) + self.linear_bias
             smoothed = (linear.softmax(-1) + LEAST) / (1 + LEAST * linear.shape[-1])
-            return self.members(features), smoothed
+            return self.member_logs(components).exp(), smoothed
 
     @torch.no_grad()
     def predict(self, features: Tensor, rng: np.random.Generator, first: int = 0) -> Prediction:

@@ -4,17 +4,17 @@ import re
 
 from surelabel.config.encoders import ENCODERS
 from surelabel.config.run import Network
-from surelabel.models.backbones.members import Members
 from surelabel.models.backbones.mlp import MLP
 from surelabel.models.backbones.pretrained import EfficientNetLite
+from surelabel.models.backbones.projection import Projection
 from surelabel.models.backbones.resnet import BLOCKS, SMALL, ResNet
 from surelabel.models.backbones.wideresnet import WideResNet
 from surelabel.utils.errors import UserError
 
-__all__ = ["MLP", "EfficientNetLite", "Members", "ResNet", "WideResNet", "backbone"]
+__all__ = ["MLP", "EfficientNetLite", "Projection", "ResNet", "WideResNet", "backbone"]
 
 
-Backbone = WideResNet | ResNet | MLP | Members | EfficientNetLite
+Backbone = WideResNet | ResNet | MLP | Projection | EfficientNetLite
 
 
 def backbone(settings: Network, shape: tuple[int, ...], components: int = 256) -> Backbone:
@@ -22,8 +22,8 @@ def backbone(settings: Network, shape: tuple[int, ...], components: int = 256) -
     momentum = settings.norm_momentum if settings.norm == "batch" else None
     if match := re.fullmatch(r"mlp-([1-9]\d?)-([1-9]\d{0,4})", settings.name):
         return MLP(shape, int(match[1]), int(match[2]), momentum)
-    if match := re.fullmatch(r"members-([1-9]\d{0,3})-([1-9]\d{0,4})", settings.name):
-        return Members(shape, int(match[1]), int(match[2]), components)
+    if re.fullmatch(r"members-([1-9]\d{0,3})-([1-9]\d{0,4})", settings.name):
+        return Projection(shape, components)  # the members are the head
     if len(shape) != 3:
         raise UserError(
             f"network.name {settings.name!r} is for images, but the samples have the shape {shape}: choose "
