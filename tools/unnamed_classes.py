@@ -18,7 +18,7 @@ from surelabel.inference.unnamed import RISK, Draw, emptiest, emptiest_by_chance
 from surelabel.methods.cross_fitted import fit_linear, pool_shares
 from surelabel.methods.joining import join
 from surelabel.methods.propagation import neighbour_graph, propagate, smoothed_shares
-from surelabel.studies.trust import POOL, samples
+from surelabel.studies.trust_cells import POOL, samples
 from surelabel.utils.rng import generator
 
 Rows = NDArray[np.float32]
