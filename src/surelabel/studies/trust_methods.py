@@ -52,17 +52,22 @@ def of_surelabel(method: str, **settings: Any) -> Callable[..., Any]:
     """A method of this library, as `fit` has it for pictures or for tables."""
 
     def probs(rows: Rows, truth: Labels, labelled: Labels, number: int, cell: Cell) -> tuple[NDArray[Any], Scores]:
-        spread = rows.std(0)
-        normal = tuple(rows.mean(0).tolist()), tuple(np.where(spread > 0, spread, 1).tolist())
-        source = FeatureSource(_source(rows, truth, labelled), rows)
         config = (pictures if cell.is_pictures else table)(method, CUSTOM, "all")
         if method == "sure":
             config = replace(config, drawn=cell.drawn)
-        config = replace(with_settings(config, settings), encoder="none", image_size=None)
-        run = _trained(config, number, Components(DataSet(cell.data, source, None, normal)))
+        run = train_on_rows(with_settings(config, settings), rows, truth, labelled, number)
         return _probs(run), claims(run, truth) if method == "sure" else {}
 
     return probs
+
+
+def train_on_rows(config: RunConfig, rows: Rows, truth: Labels, labelled: Labels, number: int) -> TrainedRun:
+    """Train on rows of which only those at `labelled` have a class, with a seed; nothing is written."""
+    spread = rows.std(0)
+    normal = tuple(rows.mean(0).tolist()), tuple(np.where(spread > 0, spread, 1).tolist())
+    source = FeatureSource(_source(rows, truth, labelled), rows)
+    config = replace(config, encoder="none", image_size=None)
+    return _trained(config, number, Components(DataSet("rows", source, None, normal)))
 
 
 def of_pixels(method: str, crossfit: int | None = None) -> Callable[..., Any]:
