@@ -99,7 +99,9 @@ def graph_directions(rows: NDArray[np.float32]) -> list[NDArray[np.float64]]:
     """The smoothest functions [N, k] on the graph of neighbours, for several k (Ng, Jordan and Weiss, 2002)."""
     graph = neighbour_graph(rows).astype(np.float64)
     try:
-        values, vectors = eigsh(graph, k=max(DIRECTIONS), which="LA", v0=np.ones(len(rows)))
+        # Each part that is cut off from the others, as rows of one category may be, has the eigenvalue 1. More exactly,
+        # the search would take minutes to tell many such from each other.
+        values, vectors = eigsh(graph, k=max(DIRECTIONS), which="LA", v0=np.ones(len(rows)), tol=1e-4, maxiter=500)
     except ArpackNoConvergence as error:
         values, vectors = error.eigenvalues, error.eigenvectors
     smoothest = vectors[:, np.argsort(-values)]
