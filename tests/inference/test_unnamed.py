@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.sparse.linalg import LinearOperator
 from scipy.stats import binomtest
 
+from surelabel.inference import unnamed
 from surelabel.inference.unnamed import RISK, Draw, emptiest, emptiest_by_chance, find_parts
+from surelabel.methods.propagation import neighbour_graph
 
 KINDS, EACH = 6, 80
 
@@ -148,3 +151,32 @@ def test_rates_decide_what_is_drawn():
     drawn = draw.again(np.random.default_rng(0))
     assert (drawn[:2].sum(0) == 1).all()
     assert binomtest(int(drawn[3].sum()), drawn.shape[1], 0.75).pvalue > 0.001
+
+
+class Counted(LinearOperator):
+    """A matrix that counts how often it is multiplied by a vector."""
+
+    def __init__(self, matrix):
+        super().__init__(float, matrix.shape)
+        self.matrix, self.products = matrix, 0
+
+    def _matvec(self, vector):
+        self.products += 1
+        return self.matrix @ vector
+
+    def astype(self, dtype):
+        return self
+
+
+def test_rows_of_many_separate_groups_are_soon_told_apart(monkeypatch):
+    random = np.random.default_rng(0)
+    sizes = random.integers(20, 200, 30)
+    centres = random.normal(scale=100, size=(30, 12))
+    rows = (np.repeat(centres, sizes, axis=0) + random.normal(size=(sizes.sum(), 12))).astype(np.float32)
+    graph = Counted(neighbour_graph(rows).astype(float))
+    monkeypatch.setattr(unnamed, "neighbour_graph", lambda rows: graph)
+    _, directions = unnamed.graph_directions(rows)
+    assert directions.shape == (len(rows), 20)
+    assert graph.products < 2000
+    values = np.sum(directions * (graph.matrix @ directions), axis=0)
+    np.testing.assert_allclose(graph.matrix @ directions, directions * values, atol=1e-3)
