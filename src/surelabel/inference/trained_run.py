@@ -18,7 +18,6 @@ from surelabel.data.open_like import Form, open_like
 from surelabel.data.source import DataSet, Source, image_shape
 from surelabel.inference.arrays import source_like
 from surelabel.inference.predictions import Predictions
-from surelabel.models.frozen_features import encoded
 from surelabel.models.network import Network
 from surelabel.models.prediction import Prediction
 from surelabel.training import build, build_data, evaluate
@@ -210,7 +209,10 @@ class TrainedRun:
             from surelabel.inference.learners import label_scores
 
             label_scores(self).check_enough(sets)
-        source = self.open(X, data_dir) if isinstance(X, str | Path) else source_like(X, self.form, self.task)
+        if isinstance(X, str | Path):
+            source = self.open(X, data_dir)
+        else:
+            source = self.as_trained_on(source_like(X, self.form, self.task))
         self.check_form(source, str(X) if isinstance(X, str | Path) else "X")
         index = np.arange(len(source))
         prediction = self._predict(source, index)
@@ -252,7 +254,7 @@ class TrainedRun:
 
     def as_trained_on(self, source: Source) -> Source:
         """The samples or, if the run has a frozen encoder, their features."""
-        return source if self.config.encoder == "none" else encoded(source, self.config.encoder)
+        return build_data.as_seen(source, self.config)
 
     def check_form(self, source: Source, name: str) -> None:
         """Raise unless the samples have the shape and dtype that the network takes."""
