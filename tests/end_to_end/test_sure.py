@@ -106,7 +106,17 @@ def test_scores_of_sets_depend_on_nothing_that_left_out_labels_chose(folder):
     np.testing.assert_array_equal(changed.learners.scores.scores, before.scores)
 
 
-def test_too_few_labels_for_sets_lose_nothing_else(folder, tmp_path, capsys):
+def test_too_few_labels_for_sets_are_refused_before_the_training(folder, tmp_path, capsys):
+    words = ["fit", str(folder.parent / "digits.csv"), "--out", str(tmp_path / "run"), "--sets", "0.99"]
+    assert main(words) == 2
+    assert "at least 99 labels that can be left out" in (said := capsys.readouterr().err)
+    assert "and there are 80: label more, or ask for 0.95" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_too_few_labels_for_sets_lose_nothing_else(folder, tmp_path, capsys, monkeypatch):
+    """Where that is known only when the folds are, as for near-duplicates."""
+    monkeypatch.setattr("surelabel.inference.trained_run.check_labels", lambda *labels, coverage: None)
     again = shutil.copytree(folder, tmp_path / "again")
     assert main(["fit", "--resume", str(again), "--sets", "0.995"]) == 0
     assert "No sets of classes" in (said := capsys.readouterr().out)

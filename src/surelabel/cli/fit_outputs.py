@@ -60,7 +60,7 @@ def _with_sets(run: TrainedRun, coverage: float | None) -> tuple[Predictions, st
         return run.predict_pool(), None
     try:
         made = run.predict_pool(coverage)
-    except UserError as error:  # too few labels, which is known only when the folds are: nothing else need be lost
+    except UserError as error:  # too few labels that could be left out after all: nothing else need be lost
         return run.predict_pool(), f"No sets of classes: {error}"
     assert made.sets is not None
     return made, promise(label_scores(run), coverage, made.sets)

@@ -1,5 +1,6 @@
 """From a config to its data: the samples, and which of them are labelled."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -22,11 +23,19 @@ from surelabel.models.frozen_features import encoded, with_features
 from surelabel.training.components import NO_COMPONENTS, Components
 from surelabel.utils.errors import UserError
 
+CheckLabels = Callable[[Source, NDArray[np.int64]], None]  # the training samples, and which of them are labelled
+
 
 def load_data(
-    config: RunConfig, components: Components = NO_COMPONENTS, progress: Progress | None = None
+    config: RunConfig,
+    components: Components = NO_COMPONENTS,
+    progress: Progress | None = None,
+    check: CheckLabels | None = None,
 ) -> tuple[DataSet, NDArray[np.int64]]:
-    """The data set of a config, and the indices of its labelled training samples."""
+    """The data set of a config, and the indices of its labelled training samples.
+
+    `check` is called as soon as these are known, before the features of an encoder, which may take long.
+    """
     if config.data == CUSTOM:
         data = components.given_data()
     else:
@@ -41,12 +50,14 @@ def load_data(
         raise UserError(
             f"{', '.join(config.label_files) or config.data} names {named}: a classifier needs labels of two or more"
         )
+    labelled = build_split(config, data)
+    if check is not None:
+        check(data.train, labelled)
     if config.encoder != "none":
         data = with_features(_at_size(data, config), config.encoder, progress)
     elif config.network.name in ENCODERS and data.train.samples(np.arange(1)).dtype == np.uint8:
         channels = data.train.shape[0]
         data = replace(data, normalisation=((pretrained.OFFSET,) * channels, (pretrained.SCALE,) * channels))
-    labelled = build_split(config, data)
     if config.holdout is None:
         return data, labelled
     request, train = parse_holdout(config.holdout), data.train

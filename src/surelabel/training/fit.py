@@ -20,6 +20,7 @@ from surelabel.data.source import DataSet, Unlabelled
 from surelabel.models.network import Network
 from surelabel.models.prediction import Prediction
 from surelabel.training import build, build_data, evaluate
+from surelabel.training.build_data import CheckLabels
 from surelabel.training.components import NO_COMPONENTS, Components
 from surelabel.training.display import (
     PLAIN,
@@ -71,13 +72,15 @@ def fit(
     watch: Watch | None = None,
     save: bool = True,
     crossfit: int | None = None,
+    check: CheckLabels | None = None,
 ) -> Trained:
     """Train, evaluate on the whole test set and, with `save`, write everything to the run's folder.
 
     `labels_of` is the folder of another run on the same data, whose labelled samples are used. `components` are user
     data, a backbone or views. `minutes` sets the number of steps from the time that a few take here. `watch` is called
     with each evaluation; an exception in it ends the run. `crossfit` says into how many folds the labels will be dealt,
-    each of which another run is to leave out: the minutes are for all of them together.
+    each of which another run is to leave out: the minutes are for all of them together. `check` may refuse the labels
+    as soon as they are read.
     """
     console = console or Console()
     if crossfit is not None:
@@ -97,7 +100,7 @@ def fit(
         labels_from = None if labels_of is None else RunFolder(labels_of)
     torch.set_num_threads(config.threads or 1)
     with reading(console) as progress:
-        data, labelled = build_data.load_data(config, components, progress)
+        data, labelled = build_data.load_data(config, components, progress, check)
     if labels_from is not None:
         labels_from.check_same_data(build_data.task_of(data), build_data.fingerprint(data))
         labelled = labels_from.labelled()
