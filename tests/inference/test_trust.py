@@ -107,6 +107,16 @@ def test_describe_says_what_can_be_accepted_and_which_labels_to_check():
     assert "No unlabelled sample can be accepted if 90% are to be right" in none[2]
 
 
+def test_describe_names_the_classes_that_the_accuracy_leaves_out():
+    known = left_out(80, np.random.default_rng(0))
+    names, pool = [""] * 80, np.linspace(0.5, 1, 100)
+    assert not any("without" in words for words in describe(Trust(known, pool), 0.9, names, ["cat", "dog"]))
+    more = replace(known, probs=np.hstack([known.probs, np.zeros((80, 2))]))
+    words = describe(Trust(more, pool), 0.9, names, ["cat", "dog", "cow", "hen"])
+    assert words[2].startswith("That is without cow, hen, of which no label could be left out")
+    assert words[3].startswith("Of 100 unlabelled samples")
+
+
 def test_describe_says_how_many_labels_a_bound_takes_where_there_is_none():
     known = replace(left_out(40, np.random.default_rng(0)), rank=np.linspace(0.5, 1, 40))
     found = Trust(known, np.linspace(1, 0.5, 1000))

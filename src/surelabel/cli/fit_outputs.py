@@ -39,17 +39,13 @@ def write_fit_outputs(
 ) -> None:
     """Predict every unlabelled sample, estimate the accuracy, warn of what to doubt, and write the page."""
     console, promised = console or Console(), None
+    written = "No predictions: every sample has a label. surelabel predict takes new ones"
     if (run.data.train.labels == UNLABELLED).any():
         predictions, promised = _with_sets(run, sets)
         predictions.save(run.path / PREDICTIONS, all_probabilities=all_probabilities)
-        console.print(f"{len(predictions):,} predictions in {run.path / PREDICTIONS}", **PLAIN)
-        if promised is not None:
-            console.print(promised, **PLAIN)
-    else:
-        console.print("No predictions: every sample has a label. surelabel predict takes new ones", **PLAIN)
-    for note in data_warnings(run):
-        console.print(note, **PLAIN)
-    for words in _estimated(run, accept, promised):
+        written = f"{len(predictions):,} predictions in {run.path / PREDICTIONS}"
+    # What is known first, and then where it was written.
+    for words in (*data_warnings(run), *_estimated(run, accept, promised), written):
         console.print(words, **PLAIN)
     _write_page(run, console)
 
@@ -93,15 +89,18 @@ def _trusted(run: TrainedRun, accept: float | None, promised: str | None) -> lis
     try:
         found = run.trust
     except UserError as error:  # no label could be left out
-        return [str(error)]
+        return [str(error), *([promised] if promised else [])]
     earlier = stored_estimate(run).get("accept")
     _store(run, {"accept": accept or earlier, "sets": promised})
     precision = accept or earlier or trust.PRECISION
     words = trust.describe(found, precision, run.data.train.names(found.known.index), run.task.classes)
+    words += [promised] if promised else []
     if accept is not None and len(found.confidence):
         accepted, rest = run.path / ACCEPTED, run.path / TO_LABEL
         chosen = trust.write_accepted(run, found, accept, accepted, rest)
-        words.append(f"{chosen.count:,} accepted in {accepted}, the others in {rest}")
+        words.append(
+            f"{chosen.count:,} accepted, at least {accept:.0%} of them right, in {accepted}, the others in {rest}"
+        )
     return words
 
 

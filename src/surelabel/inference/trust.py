@@ -100,6 +100,10 @@ class LeftOut:
         place = bin_of(torch.from_numpy(self.confidence), BINS)
         return Groups(*torch.zeros(3, BINS, dtype=torch.float64).index_add_(1, place, torch.from_numpy(sums)))
 
+    def unjudged(self, classes: Sequence[str]) -> list[str]:
+        """The classes of which no label was left out."""
+        return [name for name, (_, of) in zip(classes, self.recall(len(classes)), strict=True) if not of]
+
     def recall(self, classes: int) -> list[tuple[int, int]]:
         """For each class, how many of its labels were predicted, and how many there are."""
         right = np.bincount(self.labels[self.right], minlength=classes)
@@ -217,6 +221,8 @@ def describe(found: Trust, precision: float, names: Sequence[str | int], classes
         f"interval {100 * (gap - half):+.0f} to {100 * (gap + half):+.0f})",
         answer(found, precision) + bound,
     ]
+    if unjudged := known.unjudged(classes):
+        sentences.insert(2, not_counted(unjudged))
     if known.bins is not None:
         sentences.append(f"Calibration error (ECE) of these labels {ece_of_bins(known.bins):.3f}")
     if found.joined is not None:
@@ -231,6 +237,14 @@ def describe(found: Trust, precision: float, names: Sequence[str | int], classes
     return sentences
 
 
+def not_counted(classes: Sequence[str]) -> str:
+    """What the accuracy leaves out: classes without a label that could be left out."""
+    return (
+        f"That is without {some(classes)}, of which no label could be left out, as there is at most one "
+        "(near-duplicates count as one, suggested ones not at all): of all samples, fewer may be right"
+    )
+
+
 def answer(found: Trust, precision: float) -> str:
     """How many samples of the pool can be trusted, and at what error."""
     wanted, pool = found.accept(precision), len(found.confidence)
@@ -242,8 +256,8 @@ def answer(found: Trust, precision: float) -> str:
             f"is right with probability {found.confidence.max():.2f})"
         )
     return (
-        f"Of {pool:,} unlabelled samples, accept the {wanted.count:,} from {wanted.threshold:.2f} on: about "
-        f"{wanted.precision:.0%} of them "
+        f"Of {pool:,} unlabelled samples, accept the {wanted.count:,} of confidence {wanted.threshold:.2f} or more: "
+        f"about {wanted.precision:.0%} of them "
         + ("should be right" if found.all_named else "would be right if all were of the named classes")
     )
 

@@ -67,6 +67,7 @@ def trusted(run: TrainedRun, anchor: str = "trust") -> Section:
     found, stored, unnamed = run.trust, stored_estimate(run), run.unnamed
     precision = stored.get("accept") or trust.PRECISION
     known, wanted, curve = found.known, found.accept(precision), found.curve(100)
+    of = "" if found.all_named else ", of the named classes only"
     values = {
         "answer": trust.answer(found, precision),
         "bound": trust.at_least(found, wanted) if wanted.count and found.all_named else "",
@@ -76,11 +77,12 @@ def trusted(run: TrainedRun, anchor: str = "trust") -> Section:
         "wanted": wanted,
         "pool": len(found.confidence),
         "known": known,
+        "unjudged": trust.not_counted(unjudged) if (unjudged := known.unjudged(run.task.classes)) else "",
         "ece": known.bins and float(ece_of_bins(known.bins)),
         "sentences": trust.compared(known, found.joined) if found.joined else [],
         "sets": stored.get("sets"),
         "curve": found.curve(),
-        "lines": [(*line_style(number), name) for number, name in enumerate(charts.TRUST_LINES)],
+        "lines": [(*line_style(number), name + of) for number, name in enumerate(charts.TRUST_LINES)],
         "chart": curve and inline(charts.trust_curve(curve, len(found.confidence), wanted), f"{anchor}-curve"),
         "reliability": known.bins and inline(charts.reliability(known.bins), f"{anchor}-reliability"),
         "bins": bin_rows(known.bins) if known.bins else [],

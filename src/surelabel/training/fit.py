@@ -215,7 +215,8 @@ def _tested(trained: Trained, console: Console) -> Trained:
     """Compute, show and write the metrics on the whole test set."""
     test = trained.data.test
     if test is None:
-        console.print("No test set, so no metrics: all labelled samples were used for training")
+        if not trained.config.leaves_labels_out:  # else these labels tell
+            console.print("No test set, so no metrics: all labelled samples were used for training")
         return trained
     prediction = evaluate.predict_test(trained.network, test, trained.config)
     found = evaluate.final_metrics(prediction, trained.raw_network, test, trained.config, trained.data.train)
