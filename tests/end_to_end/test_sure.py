@@ -13,7 +13,7 @@ from sklearn.utils import shuffle
 from surelabel.cli.main import main
 from surelabel.estimator.classifier import SureLabelClassifier
 from surelabel.inference.trained_run import load
-from surelabel.inference.trust import answer
+from surelabel.inference.trust_words import answer
 
 pytestmark = pytest.mark.slow
 X, y = shuffle(*load_digits(return_X_y=True), random_state=0)

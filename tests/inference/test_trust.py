@@ -10,7 +10,8 @@ from scipy.stats import binomtest
 from surelabel.equations import ece, ece_of_bins
 from surelabel.inference.learners import Joined
 from surelabel.inference.trained_run import load
-from surelabel.inference.trust import LeftOut, Trust, describe, lower_bound, more_labels
+from surelabel.inference.trust import LeftOut, Trust, lower_bound, more_labels
+from surelabel.inference.trust_words import describe
 from surelabel.utils.errors import UserError
 from tests.helpers.runs import fit_folder
 

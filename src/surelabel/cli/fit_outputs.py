@@ -12,7 +12,7 @@ from rich.console import Console
 
 from surelabel.data.source import UNLABELLED, Images, Source
 from surelabel.inference import cross_validation as estimate
-from surelabel.inference import trust
+from surelabel.inference import trust, trust_words
 from surelabel.inference.cross_validation import Estimate
 from surelabel.inference.learners import label_scores, leaves_out
 from surelabel.inference.near_duplicates import near_duplicates
@@ -93,7 +93,7 @@ def _trusted(run: TrainedRun, accept: float | None, promised: str | None) -> lis
     earlier = stored_estimate(run).get("accept")
     _store(run, {"accept": accept or earlier, "sets": promised})
     precision = accept or earlier or trust.PRECISION
-    words = trust.describe(found, precision, run.data.train.names(found.known.index), run.task.classes)
+    words = trust_words.describe(found, precision, run.data.train.names(found.known.index), run.task.classes)
     words += [promised] if promised else []
     if accept is not None and len(found.confidence):
         accepted, rest = run.path / ACCEPTED, run.path / TO_LABEL
