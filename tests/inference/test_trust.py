@@ -114,7 +114,7 @@ def test_describe_names_the_classes_that_the_accuracy_leaves_out():
     assert not any("without" in words for words in describe(Trust(known, pool), 0.9, names, ["cat", "dog"]))
     more = replace(known, probs=np.hstack([known.probs, np.zeros((80, 2))]))
     words = describe(Trust(more, pool), 0.9, names, ["cat", "dog", "cow", "hen"])
-    assert words[2].startswith("That is without cow, hen, of which no label could be left out")
+    assert words[2].startswith("That is without the classes cow, hen, of which no label could be left out")
     assert words[3].startswith("Of 100 unlabelled samples")
 
 

@@ -42,8 +42,9 @@ def describe(found: Trust, precision: float, names: Sequence[str | int], classes
 
 def not_counted(classes: Sequence[str]) -> str:
     """What the accuracy leaves out: classes without a label that could be left out."""
+    kind = "class" if len(classes) == 1 else "classes"
     return (
-        f"That is without {some(classes)}, of which no label could be left out, as there is at most one "
+        f"That is without the {kind} {some(classes)}, of which no label could be left out, as there is at most one "
         "(near-duplicates count as one, suggested ones not at all): of all samples, fewer may be right"
     )
 
