@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from surelabel.cli.main import main
+from surelabel.config.encoders import DEFAULT
 from surelabel.config.recipes import recipe
 from surelabel.config.run import RunConfig
 from surelabel.config.settings import flatten, write_yaml
@@ -176,6 +177,31 @@ def test_fit_uses_all_labels_of_own_data(tmp_path):
     table = fit_options([str(tmp_path), "--labels", "some/labels.csv", "--method", "fixmatch"])
     assert (table.config.label_files, table.config.method) == (("some/labels.csv",), "fixmatch")
     assert table.config.folder.name == f"fixmatch-{tmp_path.name}-labels-seed0"
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "options", "method", "encoder"),
+    [
+        ((9, 28, 28), np.uint8, [], "sure", DEFAULT),
+        ((9, 3, 30, 40), np.uint8, [], "sure", DEFAULT),
+        ((9, 30, 40, 3), np.uint8, ["--method", "sure"], "sure", DEFAULT),
+        ((9, 27, 40, 3), np.uint8, [], "bam-uda", "none"),
+        ((9, 28, 28), np.float32, [], "bam-uda", "none"),
+        ((9, 28, 28), np.uint8, ["--encoder", "none"], "bam-uda", "none"),
+        ((9, 28, 28), np.uint8, ["--method", "uda"], "uda", "none"),
+        ((9, 28, 28), np.uint8, ["--method", "uda", "--encoder", DEFAULT], "uda", DEFAULT),
+        ((9, 28, 28), np.uint8, ["--size", "laptop"], "bam-uda", "none"),
+    ],
+)
+def test_fit_describes_images_in_arrays_where_that_suits_them(
+    shape, kind, options, method, encoder, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("surelabel.data.probe.missing", lambda name: None)
+    np.save(tmp_path / "images.npy", np.zeros(shape, kind))
+    np.savez(tmp_path / "images.npz", images=np.zeros(shape, kind))
+    for name in ("images.npy", "images.npz"):
+        config = fit_options([str(tmp_path / name), *options]).config
+        assert (config.method, config.encoder) == (method, encoder)
 
 
 def test_fit_takes_embeddings_in_arrays_for_what_they_are(tmp_path):

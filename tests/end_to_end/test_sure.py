@@ -13,7 +13,7 @@ from sklearn.utils import shuffle
 from surelabel.cli.main import main
 from surelabel.estimator.classifier import SureLabelClassifier
 from surelabel.inference.trained_run import load
-from surelabel.inference.trust import answer
+from surelabel.inference.trust_words import answer
 
 pytestmark = pytest.mark.slow
 X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
@@ -106,7 +106,17 @@ def test_scores_of_sets_depend_on_nothing_that_left_out_labels_chose(folder):
     np.testing.assert_array_equal(changed.learners.scores.scores, before.scores)
 
 
-def test_too_few_labels_for_sets_lose_nothing_else(folder, tmp_path, capsys):
+def test_too_few_labels_for_sets_are_refused_before_the_training(folder, tmp_path, capsys):
+    words = ["fit", str(folder.parent / "digits.csv"), "--out", str(tmp_path / "run"), "--sets", "0.99"]
+    assert main(words) == 2
+    assert "at least 99 labels that can be left out" in (said := capsys.readouterr().err)
+    assert "and there are 80: label more, or ask for 0.95" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_too_few_labels_for_sets_lose_nothing_else(folder, tmp_path, capsys, monkeypatch):
+    """Where that is known only when the folds are, as for near-duplicates."""
+    monkeypatch.setattr("surelabel.inference.trained_run.check_labels", lambda *labels, coverage: None)
     again = shutil.copytree(folder, tmp_path / "again")
     assert main(["fit", "--resume", str(again), "--sets", "0.995"]) == 0
     assert "No sets of classes" in (said := capsys.readouterr().out)
@@ -136,7 +146,7 @@ def test_page_where_all_can_be_accepted(folder, tmp_path):
     assert main(["fit", "--resume", str(again), "--accept", "0.5"]) == 0
     assert rows(again / "to_label.csv") == []
     page = (again / "report.html").read_text()
-    assert "accept the 620 from" in page
+    assert "accept the 620 of confidence" in page
     assert "What to label next" not in page
 
 
@@ -157,6 +167,8 @@ def test_a_kind_without_a_label_voids_what_is_said(folder, tmp_path, capsys):
     assert (y[unnamed.index] == 6).mean() > 0.8
     assert unnamed.count == pytest.approx((y[:700] == 6).sum(), rel=0.3)
     page = (run / "report.html").read_text() if (run / "report.html").exists() else said
+    if page != said:  # the answer is not buried below the samples to look at
+        assert page.index("Warning: ") < page.index("To accept") < page.index("the most typical first")
     for text in (said, page):
         assert "unlike any labelled one" in text
         assert "if all were of the named classes" in text

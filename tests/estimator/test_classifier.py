@@ -22,7 +22,9 @@ from sklearn.utils.estimator_checks import check_classifiers_classes, check_esti
 
 import surelabel
 from surelabel import SureLabelClassifier
+from surelabel.config.encoders import DEFAULT, missing
 from surelabel.estimator.inputs import ImageInput, TableInput
+from surelabel.estimator.recipe import config_of
 from surelabel.inference.trained_run import load
 from surelabel.methods.sure import PRIOR
 from surelabel.training import build
@@ -310,15 +312,83 @@ def test_image_input_clips_to_the_range_in_training():
 
 def test_config_uses_one_thread_for_tables(monkeypatch):
     monkeypatch.setattr("torch.get_num_threads", lambda: 3)
-    configs = [SureLabelClassifier(method)._config(shape) for method, shape in (("uda", (5,)), ("uda", (1, 32, 32)))]
+    configs = [config_of(SureLabelClassifier("uda"), shape, 100) for shape in ((5,), (1, 32, 32))]
     assert [build.resolve(config).threads for config in configs] == [1, 3]
 
 
-def test_fit_refuses_an_encoder():
-    with pytest.raises(ValueError, match="encoder works only on folders"):
-        SureLabelClassifier(settings={"encoder": "efficientnet-lite0", "network.name": "mlp-1-8"}).fit(
-            np.arange(8 * 64, dtype=np.uint8).reshape(8, 8, 8), [0, 1] * 4
-        )
+@pytest.mark.parametrize(
+    ("change", "shape", "count", "method", "encoder"),
+    [
+        ({}, (1, 28, 28), 20_000, "sure", DEFAULT),
+        ({}, (1, 28, 28), 20_001, "bam-uda", "none"),
+        ({}, (3, 27, 64), 100, "bam-uda", "none"),
+        ({}, (3, 64, 64), 10**6, "sure", DEFAULT),
+        ({}, (64,), 100, "sure", "none"),
+        ({"encoder": "none"}, (3, 64, 64), 100, "bam-uda", "none"),
+        ({"encoder": "efficientnet-lite0"}, (1, 8, 8), 100, "sure", "efficientnet-lite0"),
+        ({"settings": {"network.name": "wrn-10-1"}}, (3, 64, 64), 100, "bam-uda", "none"),
+        ({"method": "uda"}, (3, 64, 64), 100, "uda", "none"),
+        ({"method": "uda", "encoder": DEFAULT}, (3, 64, 64), 100, "uda", DEFAULT),
+        ({"method": "sure"}, (1, 8, 8), 10**6, "sure", DEFAULT),
+    ],
+)
+def test_config_describes_images_by_the_encoder_where_it_suits(change, shape, count, method, encoder, monkeypatch):
+    monkeypatch.setattr("surelabel.data.probe.missing", lambda name: None)
+    config = config_of(SureLabelClassifier(**change), shape, count)
+    assert (config.method, config.encoder) == (method, encoder)
+    assert config.network.name.startswith("wrn-") == (encoder == "none" and len(shape) == 3)
+
+
+def test_config_learns_from_pixels_without_the_pretrained_extra(monkeypatch):
+    monkeypatch.setattr("surelabel.config.encoders.find_spec", lambda _: None)
+    config = config_of(SureLabelClassifier(), (3, 64, 64), 100)
+    assert (config.method, config.encoder) == ("bam-uda", "none")
+    images = np.random.default_rng(0).integers(0, 256, (8, 8, 8), dtype=np.uint8)
+    with pytest.raises(ValueError, match=r"needs the package .*: pip install 'surelabel\[pretrained\]'"):
+        SureLabelClassifier("sure").fit(images, [0, 1] * 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"settings": {"encoder": "none"}}, "a parameter of its own"),
+        ({"encoder": "efficientnet-lite3"}, "Did you mean 'efficientnet-lite"),
+        ({"method": "sure", "encoder": "none"}, "choose an encoder, or another method"),
+        ({"method": "paws", "encoder": DEFAULT}, "compares crops of images"),
+    ],
+)
+def test_fit_refuses_encoders_that_do_not_fit(change, message, iris):
+    images = np.random.default_rng(0).integers(0, 256, (8, 8, 8), dtype=np.uint8)
+    with pytest.raises(ValueError, match=message):
+        SureLabelClassifier(**change).fit(images, [0, 1] * 4)
+    with pytest.raises(ValueError, match="X has rows"):
+        SureLabelClassifier(encoder=DEFAULT).fit(iris[0], iris[2])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(missing("efficientnet-lite0") is not None, reason="the extra `pretrained` is not installed")
+@pytest.mark.parametrize("colour", [False, True])
+def test_images_described_by_an_encoder_train_and_predict(colour, tmp_path, monkeypatch):
+    monkeypatch.setenv("SURELABEL_CACHE", str(tmp_path))
+    images, y = load_digits(return_X_y=True)
+    images = images.reshape(-1, 8, 8)[:60].repeat(4, 1).repeat(4, 2)
+    images = np.stack([images, images[:, ::-1], images.transpose(0, 2, 1)], -1) if colour else images
+    some = np.where(np.arange(60) < 40, y[:60], -1)
+    model = SureLabelClassifier(encoder="efficientnet-lite0", steps=30).fit(images, some)
+    assert (model.config_.method, model.task_.shape) == ("sure", (1280,))
+    stored = sorted(tmp_path.glob("*.rows"))
+    assert len(stored) == 1
+    probs = model.predict_proba(images)
+    assert np.mean(probs.argmax(1)[:40] == y[:40]) > 0.9
+    new = images[::-1][:5]
+    np.testing.assert_allclose(model.predict_proba(new), probs[::-1][:5], atol=1e-5)
+    np.testing.assert_allclose(model.predict_proba(new[:1]), probs[::-1][:1], atol=1e-5)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(images), probs)
+    assert model.predict_std(new).shape == (5, 10)
+    assert sorted(tmp_path.glob("*.rows")) == stored  # of what is predicted, no features are kept
+    assert clone(model).encoder == "efficientnet-lite0"
+    with pytest.raises(ValueError, match="but the model was trained on"):
+        model.predict(images[:, :, 1:])
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.float64])

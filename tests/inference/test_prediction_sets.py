@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from surelabel.inference.prediction_sets import LabelScores, promise
+from surelabel.data.arrays.source import SampleSource
+from surelabel.inference.prediction_sets import LabelScores, check_labels, promise
 from surelabel.utils.errors import UserError
 
 CENTRES = np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.5], [1.5, 1.5]])
@@ -128,6 +129,16 @@ def test_too_few_labels_are_an_error_that_says_how_many_it_takes(coverage, neede
         assert few.sets(certain, coverage).all()
         with pytest.raises(UserError, match=rf"at least {needed} labels.*there are {needed - 1}: label more"):
             few.check_enough(coverage)
+
+
+def test_labels_that_cannot_be_left_out_do_not_count():
+    """Ten labels, of which one is the only one of its class, and two were suggested."""
+    train = SampleSource(np.zeros((100, 2)), [0, 0, 0, 1, 1, 1, 2, 3, 3, 3, *[-1] * 90])
+    train.suggested = np.isin(np.arange(100), [8, 9])
+    labelled = np.arange(10)
+    check_labels(train, labelled, 7 / 8)
+    with pytest.raises(UserError, match=r"there are 7: label more, or ask for 0\.8"):
+        check_labels(train, labelled, 0.9)
 
 
 def test_a_frequent_class_needs_more_labels():

@@ -10,7 +10,8 @@ from scipy.stats import binomtest
 from surelabel.equations import ece, ece_of_bins
 from surelabel.inference.learners import Joined
 from surelabel.inference.trained_run import load
-from surelabel.inference.trust import LeftOut, Trust, describe, lower_bound, more_labels
+from surelabel.inference.trust import LeftOut, Trust, lower_bound, more_labels
+from surelabel.inference.trust_words import describe
 from surelabel.utils.errors import UserError
 from tests.helpers.runs import fit_folder
 
@@ -105,6 +106,16 @@ def test_describe_says_what_can_be_accepted_and_which_labels_to_check():
     assert more_labels(many, replace(many.accept(0.9), least=0.89)) == 0
     none = describe(Trust(trust.known, np.full(9, 0.5)), 0.9, [""] * 80, ["cat", "dog"])
     assert "No unlabelled sample can be accepted if 90% are to be right" in none[2]
+
+
+def test_describe_names_the_classes_that_the_accuracy_leaves_out():
+    known = left_out(80, np.random.default_rng(0))
+    names, pool = [""] * 80, np.linspace(0.5, 1, 100)
+    assert not any("without" in words for words in describe(Trust(known, pool), 0.9, names, ["cat", "dog"]))
+    more = replace(known, probs=np.hstack([known.probs, np.zeros((80, 2))]))
+    words = describe(Trust(more, pool), 0.9, names, ["cat", "dog", "cow", "hen"])
+    assert words[2].startswith("That is without the classes cow, hen, of which no label could be left out")
+    assert words[3].startswith("Of 100 unlabelled samples")
 
 
 def test_describe_says_how_many_labels_a_bound_takes_where_there_is_none():

@@ -12,7 +12,7 @@ from surelabel.config.run import CUSTOM
 from surelabel.data.arrays.source import SampleSource
 from surelabel.data.source import DataSet
 from surelabel.inference.trained_run import TrainedRun
-from surelabel.inference.trust import describe
+from surelabel.inference.trust_words import describe
 from surelabel.training.components import Components
 from surelabel.training.fit import fit
 from surelabel.utils.errors import UserError

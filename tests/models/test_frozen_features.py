@@ -138,6 +138,28 @@ def test_frozen_features_train_and_predict(tiny, tmp_path, digits_data):
     assert weights["offset"].shape == (1, 1280)
 
 
+@pytest.mark.slow
+@needs_weights
+@pytest.mark.parametrize("side", [24, 48])  # smaller and larger than what the encoder is given
+def test_the_same_pictures_have_the_same_predictions_in_files_and_arrays(tiny, tmp_path, digits_data, side):
+    images = digits_data.train.samples(np.arange(30))[:, 0].repeat(side // 8, 1).repeat(side // 8, 2)
+    for number, image in enumerate(images):
+        place = tmp_path / "pictures" / str(digits_data.train.labels[number])
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(place / f"{number:02}.png")
+    np.save(tmp_path / "images.npy", images)
+    config = replace(
+        tiny, method="supervised", data=str(tmp_path / "pictures"), labels="all", image_size=32, steps=3, encoder=LITE,
+        network=Network("mlp-1-16", norm_momentum=0.1), views=Views("noise"), evaluation=Evaluation(every=3),
+    )  # fmt: skip
+    run = load(fit_folder(config).path)
+    predicted = run.predict(config.data)
+    order = [int(name.split("/")[-1].removesuffix(".png")) for name in map(str, predicted.names)]
+    expected = predicted.prediction.probs[np.argsort(order)]
+    for given in (images, str(tmp_path / "images.npy")):
+        torch.testing.assert_close(run.predict(given).prediction.probs, expected, rtol=0, atol=1e-5)
+
+
 @needs_weights
 def test_with_features_normalises_by_the_training_set(digits_data, few):
     data = with_features(replace(digits_data, train=few, test=few), LITE)

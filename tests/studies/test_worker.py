@@ -338,7 +338,7 @@ def test_perform_resumes_and_fine_tunes_after_data_moved(tmp_path):
 
 
 def test_perform_records_the_source_only_if_it_trained(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr("surelabel.training.run_folder.commit", lambda: None)
+    monkeypatch.setattr("surelabel.training.environment.commit", lambda: None)
     place = Place(tmp_path, "sqlite:///unused")
     job = Job(replace(tiny, steps=4))
     made, read = perform(job, place), perform(job, place)

@@ -103,6 +103,7 @@ def train(options: Options, labels_of: str | None = None) -> int:
             labels_of=labels_of,
             minutes=options.minutes,
             crossfit=options.crossfit,
+            sets=options.sets,
         )
         first = is_rank_zero()
         shut_down()

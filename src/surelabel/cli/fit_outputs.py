@@ -12,7 +12,7 @@ from rich.console import Console
 
 from surelabel.data.source import UNLABELLED, Images, Source
 from surelabel.inference import cross_validation as estimate
-from surelabel.inference import trust
+from surelabel.inference import trust, trust_words
 from surelabel.inference.cross_validation import Estimate
 from surelabel.inference.learners import label_scores, leaves_out
 from surelabel.inference.near_duplicates import near_duplicates
@@ -39,17 +39,13 @@ def write_fit_outputs(
 ) -> None:
     """Predict every unlabelled sample, estimate the accuracy, warn of what to doubt, and write the page."""
     console, promised = console or Console(), None
+    written = "No predictions: every sample has a label. surelabel predict takes new ones"
     if (run.data.train.labels == UNLABELLED).any():
         predictions, promised = _with_sets(run, sets)
         predictions.save(run.path / PREDICTIONS, all_probabilities=all_probabilities)
-        console.print(f"{len(predictions):,} predictions in {run.path / PREDICTIONS}", **PLAIN)
-        if promised is not None:
-            console.print(promised, **PLAIN)
-    else:
-        console.print("No predictions: every sample has a label. surelabel predict takes new ones", **PLAIN)
-    for note in data_warnings(run):
-        console.print(note, **PLAIN)
-    for words in _estimated(run, accept, promised):
+        written = f"{len(predictions):,} predictions in {run.path / PREDICTIONS}"
+    # What is known first, and then where it was written.
+    for words in (*data_warnings(run), *_estimated(run, accept, promised), written):
         console.print(words, **PLAIN)
     _write_page(run, console)
 
@@ -60,7 +56,7 @@ def _with_sets(run: TrainedRun, coverage: float | None) -> tuple[Predictions, st
         return run.predict_pool(), None
     try:
         made = run.predict_pool(coverage)
-    except UserError as error:  # too few labels, which is known only when the folds are: nothing else need be lost
+    except UserError as error:  # too few labels that could be left out after all: nothing else need be lost
         return run.predict_pool(), f"No sets of classes: {error}"
     assert made.sets is not None
     return made, promise(label_scores(run), coverage, made.sets)
@@ -93,15 +89,18 @@ def _trusted(run: TrainedRun, accept: float | None, promised: str | None) -> lis
     try:
         found = run.trust
     except UserError as error:  # no label could be left out
-        return [str(error)]
+        return [str(error), *([promised] if promised else [])]
     earlier = stored_estimate(run).get("accept")
     _store(run, {"accept": accept or earlier, "sets": promised})
     precision = accept or earlier or trust.PRECISION
-    words = trust.describe(found, precision, run.data.train.names(found.known.index), run.task.classes)
+    words = trust_words.describe(found, precision, run.data.train.names(found.known.index), run.task.classes)
+    words += [promised] if promised else []
     if accept is not None and len(found.confidence):
         accepted, rest = run.path / ACCEPTED, run.path / TO_LABEL
         chosen = trust.write_accepted(run, found, accept, accepted, rest)
-        words.append(f"{chosen.count:,} accepted in {accepted}, the others in {rest}")
+        words.append(
+            f"{chosen.count:,} accepted, at least {accept:.0%} of them right, in {accepted}, the others in {rest}"
+        )
     return words
 
 

@@ -30,9 +30,13 @@ def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str
     rows = False
     if own:
         if encoder == "none" and data.endswith(ARRAY_FILES):
-            from surelabel.data.arrays.files import holds_embeddings
+            from surelabel.data.arrays.files import holds_embeddings, suits_encoder
 
-            rows = holds_embeddings(Path(asked.get("data_dir") or ".", data))
+            file = Path(asked.get("data_dir") or ".", data)
+            rows = holds_embeddings(file)
+            # Another method that is asked for learns from the pixels, unless an encoder is asked for too.
+            if free and "encoder" not in asked and choice.get("method", "sure") == "sure" and suits_encoder(file):
+                encoder = DEFAULT
         suits = free and (encoder != "none" or rows or RunConfig(data=data).tabular)
         choice = {"method": "sure" if suits else "bam-uda", "labels": "all"} | choice
     if rows:

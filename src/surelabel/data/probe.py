@@ -1,4 +1,4 @@
-"""Sample a few images of a folder to choose a recipe. Imports no torch."""
+"""Look at some images to choose a recipe. Imports no torch."""
 
 import os
 from collections.abc import Iterator
@@ -15,6 +15,14 @@ PHOTOGRAPH_SIDE = 64
 SMALL_SIDE = 28
 MOST_SMALL = 20_000
 DEEPEST = 8
+
+
+def suit_encoder(shape: tuple[int, ...], count: int) -> bool:
+    """Whether to use the pretrained encoder for so many images of this shape (channels, height, width)."""
+    channels, height, width = shape
+    side = min(height, width)
+    suits = (side >= PHOTOGRAPH_SIDE and channels == 3) or (side >= SMALL_SIDE and count <= MOST_SMALL)
+    return suits and not missing(DEFAULT)
 
 
 def looks_photographic(folder: str | Path) -> bool:

@@ -18,16 +18,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from surelabel.config.encoders import EncoderName
 from surelabel.config.methods import find
-from surelabel.config.recipes import embeddings, recipe, table
-from surelabel.config.run import CUSTOM, RunConfig, Views
-from surelabel.config.settings import with_settings
-from surelabel.config.validate import validate
 from surelabel.data.groups import group_numbers
 from surelabel.data.source import UNLABELLED
 from surelabel.data.tables.frames import is_frame
 from surelabel.estimator.inputs import EmbeddingInput, ImageInput, TableInput
 from surelabel.estimator.labels import column_of, unlabelled_in, without_gaps
+from surelabel.estimator.recipe import config_of
 from surelabel.models.heads import BayesianHead
 from surelabel.models.network import Network
 from surelabel.models.prediction import Prediction
@@ -40,7 +38,6 @@ from surelabel.utils.rng import generator
 from surelabel.utils.signals import Stopped
 
 KINDS = ("auto", "embeddings", "table")
-SMALL_IMAGE = 16  # pixels a side; smaller images get a smaller network, without stride in the stem
 
 
 class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -50,15 +47,17 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     `unlabelled`, None, NaN and pandas' NA mark samples without label; among texts, "" too.
 
     Args:
-        method: "auto" is "sure" for tables and embeddings and "bam-uda" for images; or another, such as "uda".
-            `predict_std` is available for these two and any other with "bam-"
+        method: "auto" is "sure" for tables, embeddings and images described by an encoder, and "bam-uda" for other
+            images; or another, such as "uda". `predict_std` is available for these two and any other with "bam-"
         kind: "table", whose columns are quantities of their own; "embeddings", whose columns are directions of one
             space; "auto" takes rows for a table, and more axes for images
+        encoder: the pretrained network that describes images, such as "efficientnet-lite2"; "auto": where it is
+            installed, suits the images, and `method` is "auto" or "sure"; "none": the network learns from their pixels
         steps: of training; the recipe's default if None
         settings: other settings by their dotted names, such as {"optimizer.lr": 0.01}
         unlabelled: the label in y that means "unlabelled"
         categorical: columns of a table, by name or index, whose numbers are categories
-        mirror: whether a mirrored image has the same class
+        mirror: whether a mirrored image has the same class, for a network that learns from pixels
         random_state: a seed, a numpy RandomState, or None for another seed each time
         device: cpu, cuda, mps, or auto: cuda if there is one, else cpu
         out: a new run folder; if None, nothing is written
@@ -70,6 +69,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         method: str = "auto",
         *,
         kind: Literal["auto", "embeddings", "table"] = "auto",
+        encoder: Literal["auto"] | EncoderName = "auto",
         steps: int | None = None,
         settings: Mapping[str, Any] | None = None,
         unlabelled: Any = UNLABELLED,
@@ -82,6 +82,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.method = method
         self.kind = kind
+        self.encoder = encoder
         self.steps = steps
         self.settings = settings
         self.unlabelled = unlabelled
@@ -115,13 +116,13 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with as_value_errors():
             self._input = self._learn_input(X)
             data = self._input.data(X, labels, [str(name) for name in classes])
-            self.config_ = self._config(data.train.shape)
+            self.config_ = config_of(self, data.train.shape, len(y))
             if groups is not None:
                 data.train.groups = self._groups(groups)
-            self.task_ = build_data.task_of(data)
             console = Console(quiet=not self.verbose)
             with undisturbed():
                 trained = fit(self.config_, console=console, components=Components(data), save=self.out is not None)
+            self.task_ = trained.task
             self._network = _for_predictions(trained.network)
         self.classes_ = classes
         return self
@@ -178,27 +179,6 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("Input X contains NaN, which is allowed only in a table")
         return X
 
-    def _config(self, shape: tuple[int, ...]) -> RunConfig:
-        """The recipe for samples of this shape, changed by the parameters."""
-        if len(shape) == 1:
-            of_rows = embeddings if self.kind == "embeddings" else table
-            config = of_rows("sure" if self.method == "auto" else self.method, CUSTOM)
-        else:
-            config = recipe("bam-uda" if self.method == "auto" else self.method, CUSTOM, "all")
-            config = replace(config, views=Views() if self.mirror else Views("shift", "shift", "strong-shift"))
-            if min(shape[1:]) < SMALL_IMAGE:
-                config = replace(config, steps=300, network=replace(config.network, name="wrn-10-1", stem_stride=1))
-        threads = None if config.small else torch.get_num_threads()
-        config = replace(config, seed=_seed(self.random_state), device=self.device, threads=threads)
-        if self.steps is not None:
-            config = replace(config, steps=self.steps)
-        # There is no test set to evaluate on during training.
-        config = replace(config, evaluation=replace(config.evaluation, every=config.steps))
-        config = with_settings(config, dict(self.settings)) if self.settings else validate(config)
-        if config.encoder != "none":
-            raise UserError("encoder works only on folders of pictures, not on arrays: leave it out")
-        return build.resolve(replace(config, out=None if self.out is None else str(self.out)))
-
     def _groups(self, groups: Any) -> NDArray[np.int64]:
         """The number of each sample's group."""
         if not self.config_.leaves_labels_out and self.config_.holdout is None:
@@ -211,7 +191,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         X = self._checked(X, reset=False)
         with as_value_errors():
-            source = self._input.source(X)
+            source = build_data.as_seen(self._input.source(X), self.config_, keep=False)
         size = self.config_.evaluation.batch
         parts = [
             self._network.predict(torch.from_numpy(source.samples(rows)), generator(0, "evaluation"))
@@ -263,15 +243,6 @@ def _for_predictions(network: Network) -> Network:
     if isinstance(network.head, BayesianHead):
         network.head.settings = replace(network.head.settings, sampling="weights")
     return network.cpu().double().eval()
-
-
-def _seed(random_state: int | np.random.RandomState | None) -> int:
-    """The seed; for None one from the operating system, without using numpy's global generator."""
-    if random_state is None:
-        return int(np.random.SeedSequence().generate_state(1)[0])
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
-    return int(random_state)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from surelabel.data.source import Source
 from surelabel.utils.errors import UserError
 
 BLOCK = 4096  # samples at a time
@@ -56,21 +57,32 @@ class LabelScores:
         slack = min(2 * (1 - 1 / folds) / (n / folds + 1), (1 - folds / n) / (folds + 1))
         return None if self.weighted else max(0.0, 1 - 2 * (1 - coverage) - slack)
 
-    def labels_needed(self, coverage: float) -> int:
-        """The fewest labels such that no class is in every set."""
-        ratio = float(self.class_weights.max() / self.weights.mean())
-        return max(1, ceil(ratio * coverage / (1 - coverage) - TINY))
-
     def check_enough(self, coverage: float) -> None:
         """Raise if some class would be in every set."""
-        needed, there = self.labels_needed(coverage), len(self.scores)
-        if there < needed:
-            reached = [lower for lower in (0.95, 0.9, 0.8, 0.7, 0.6, 0.5) if self.labels_needed(lower) <= there]
-            instead = f", or ask for {reached[0]}" if reached else ""
-            raise UserError(
-                f"sets that hold the right class with probability {coverage} take at least {needed} labels that could "
-                f"be left out, and there are {there}: label more{instead}"
-            )
+        check_enough(len(self.scores), coverage, float(self.class_weights.max() / self.weights.mean()))
+
+
+def labels_needed(coverage: float, ratio: float = 1.0) -> int:
+    """The fewest labels such that no class is in every set, if one counts up to `ratio` times as much as the mean."""
+    return max(1, ceil(ratio * coverage / (1 - coverage) - TINY))
+
+
+def check_enough(labels: int, coverage: float, ratio: float = 1.0) -> None:
+    """Raise if so few labels that were left out make some class a member of every set."""
+    if labels < (needed := labels_needed(coverage, ratio)):
+        reached = [lower for lower in (0.95, 0.9, 0.8, 0.7, 0.6, 0.5) if labels_needed(lower, ratio) <= labels]
+        instead = f", or ask for {reached[0]}" if reached else ""
+        raise UserError(
+            f"sets that hold the right class with probability {coverage} take at least {needed} labels that can be "
+            f"left out (not suggested, not their class's only one), and there are {labels}: label more{instead}"
+        )
+
+
+def check_labels(train: Source, labelled: NDArray[np.int64], coverage: float) -> None:
+    """Raise if these labels are too few, whatever folds they will be dealt into and whatever they will count."""
+    labels, random = train.labels[labelled], train.at_random(labelled)
+    counts = np.bincount(labels)
+    check_enough(int((random & (counts[labels] > 1)).sum()), coverage)
 
 
 def promise(scores: LabelScores, coverage: float, sets: NDArray[np.bool_]) -> str:

@@ -1,7 +1,7 @@
 """A trained run: its config, data and network, each read on first use."""
 
 import shutil
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,8 @@ from surelabel.data.open import NAMED
 from surelabel.data.open_like import Form, open_like
 from surelabel.data.source import DataSet, Source, image_shape
 from surelabel.inference.arrays import source_like
+from surelabel.inference.prediction_sets import check_labels
 from surelabel.inference.predictions import Predictions
-from surelabel.models.frozen_features import encoded
 from surelabel.models.network import Network
 from surelabel.models.prediction import Prediction
 from surelabel.training import build, build_data, evaluate
@@ -49,6 +49,7 @@ def fit(
     watch: Watch | None = None,
     save: bool = True,
     crossfit: int | None = None,
+    sets: float | None = None,
 ) -> "TrainedRun":
     """Train a run and return it, with its data and network in memory.
 
@@ -63,8 +64,12 @@ def fit(
         save: write the run to its folder; if false, nothing is written
         crossfit: train so many further runs, each without one fold of the labels, to calibrate the run and to tell how
             far to trust it; `minutes` are for all of them
+        sets: refuse labels that are too few for sets of classes with this coverage, before the training
     """
-    run = TrainedRun.of(training.fit(config, resume, console, labels_of, components, minutes, watch, save, crossfit))
+    check = None if sets is None else partial(check_labels, coverage=sets)
+    run = TrainedRun.of(
+        training.fit(config, resume, console, labels_of, components, minutes, watch, save, crossfit, check)
+    )
     if crossfit is not None:
         from surelabel.inference.crossfit import cross_fit
 
@@ -210,7 +215,10 @@ class TrainedRun:
             from surelabel.inference.learners import label_scores
 
             label_scores(self).check_enough(sets)
-        source = self.open(X, data_dir) if isinstance(X, str | Path) else source_like(X, self.form, self.task)
+        if isinstance(X, str | Path):
+            source = self.open(X, data_dir)
+        else:
+            source = self.as_trained_on(source_like(X, self.form, self.task))
         self.check_form(source, str(X) if isinstance(X, str | Path) else "X")
         index = np.arange(len(source))
         prediction = self._predict(source, index)
@@ -252,7 +260,7 @@ class TrainedRun:
 
     def as_trained_on(self, source: Source) -> Source:
         """The samples or, if the run has a frozen encoder, their features."""
-        return source if self.config.encoder == "none" else encoded(source, self.config.encoder)
+        return build_data.as_seen(source, self.config)
 
     def check_form(self, source: Source, name: str) -> None:
         """Raise unless the samples have the shape and dtype that the network takes."""

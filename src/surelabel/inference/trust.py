@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from surelabel.data.label_rows import DRAWN_COLUMN, SUGGESTED
-from surelabel.equations import Groups, bin_of, ece_of_bins, entropy
+from surelabel.equations import Groups, bin_of, entropy
 from surelabel.inference.learners import Joined, pool_of
 from surelabel.inference.suggest import LEAST as CANDIDATES
 from surelabel.inference.suggest import backbone_features, uncertain_and_diverse
@@ -25,7 +25,6 @@ from surelabel.methods.joining import fit_powers, join
 from surelabel.utils.csv import write_csv
 from surelabel.utils.intervals import ENOUGH, Z95, wilson
 from surelabel.utils.rng import generator
-from surelabel.utils.words import some
 
 PRECISION = 0.95  # of the samples to accept, if the user names none
 RISK = 0.05  # of a lower bound
@@ -99,6 +98,10 @@ class LeftOut:
         sums = self.weights * [np.ones(len(self.labels)), self.confidence, self.right]
         place = bin_of(torch.from_numpy(self.confidence), BINS)
         return Groups(*torch.zeros(3, BINS, dtype=torch.float64).index_add_(1, place, torch.from_numpy(sums)))
+
+    def unjudged(self, classes: Sequence[str]) -> list[str]:
+        """The classes of which no label was left out."""
+        return [name for name, (_, of) in zip(classes, self.recall(len(classes)), strict=True) if not of]
 
     def recall(self, classes: int) -> list[tuple[int, int]]:
         """For each class, how many of its labels were predicted, and how many there are."""
@@ -199,77 +202,6 @@ def more_labels(trust: Trust, wanted: Accepted, margin: float = 0.05) -> int:
         if lower_bound(round(wanted.precision * of), of) >= wanted.precision - margin:
             return max(1, round(of / share) - len(trust.known.labels))
     return 20_000
-
-
-def describe(found: Trust, precision: float, names: Sequence[str | int], classes: Sequence[str]) -> list[str]:
-    """What is known, in sentences; `names` are those of the labelled samples that were left out.
-
-    Unless the labels seem to name all kinds of things in the pool, nothing is promised for it.
-    """
-    known, wanted = found.known, found.accept(precision)
-    low, high = known.interval
-    gap, half = known.gap
-    bound = f" ({at_least(found, wanted)})" if wanted.count and found.all_named else ""
-    sentences = [
-        f"Right for about {known.accuracy:.0%} of samples like the labelled ones (95% interval {low:.0%} to "
-        f"{high:.0%}), by {len(known.labels)} labels, each predicted by networks that had not seen it",
-        f"For these it says {known.accuracy + gap:.0%}: confidence minus accuracy is {100 * gap:+.0f} points (95% "
-        f"interval {100 * (gap - half):+.0f} to {100 * (gap + half):+.0f})",
-        answer(found, precision) + bound,
-    ]
-    if known.bins is not None:
-        sentences.append(f"Calibration error (ECE) of these labels {ece_of_bins(known.bins):.3f}")
-    if found.joined is not None:
-        sentences += compared(known, found.joined)
-    doubtful = known.doubtful()
-    if len(doubtful):
-        listed = [
-            f"{names[place]} ({classes[known.labels[place]]}, or {classes[known.probs[place].argmax()]}?)"
-            for place in doubtful
-        ]
-        sentences.append(f"Labels that look wrong: {some(listed)}")
-    return sentences
-
-
-def answer(found: Trust, precision: float) -> str:
-    """How many samples of the pool can be trusted, and at what error."""
-    wanted, pool = found.accept(precision), len(found.confidence)
-    if not pool:
-        return "Every sample has a label, so there is none to accept"
-    if not wanted.count:
-        return (
-            f"No unlabelled sample can be accepted if {precision:.0%} are to be right: label more (the most confident "
-            f"is right with probability {found.confidence.max():.2f})"
-        )
-    return (
-        f"Of {pool:,} unlabelled samples, accept the {wanted.count:,} from {wanted.threshold:.2f} on: about "
-        f"{wanted.precision:.0%} of them "
-        + ("should be right" if found.all_named else "would be right if all were of the named classes")
-    )
-
-
-def at_least(found: Trust, wanted: Accepted) -> str:
-    """The lower bound of the accepted, and what it takes to come near what is expected."""
-    words = (
-        f"at least {wanted.least:.0%} with 95% certainty, by {wanted.labels} labels"
-        if wanted.labels
-        else "none of the labels is among samples as confident, so no share is certain"
-    )
-    more = more_labels(found, wanted)
-    if more:
-        words += f"; some {more:,} more labels of samples drawn at random would bring that within 5 points"
-    return words
-
-
-def compared(known: LeftOut, joined: Joined) -> list[str]:
-    """How likely the left-out labels are, beside simpler answers, and what the answer is made of."""
-    pool, labels = joined.powers
-    return [
-        f"Log loss of these labels {known.nll:.2f}; {joined.linear_nll:.2f} by logistic regression on the labels "
-        f"alone, {joined.shares_nll:.2f} by the class shares alone (lower is better)",
-        f"Joined: {pool / (pool + labels):.0%} what the pool has taught, {labels / (pool + labels):.0%} the labels "
-        f"alone; temperature {1 / (pool + labels):.2f} (above 1 it lowers the confidence)",
-    ]
 
 
 def trust(run: TrainedRun) -> Trust:

@@ -35,8 +35,11 @@ class FeatureSource(Derived):
         return np.asarray(self.features[index])
 
 
-def encoded(source: Source, name: str, progress: Progress | None = None) -> FeatureSource:
-    """The features of all pictures by the encoder of this name, from the cache if they were computed before."""
+def encoded(source: Source, name: str, progress: Progress | None = None, keep: bool = True) -> FeatureSource:
+    """The features of all pictures by the encoder of this name, from the cache if they were computed before.
+
+    They are stored there if they are to be kept.
+    """
     shape = image_shape(source.shape)
     if source.samples(np.arange(1)).dtype != np.uint8:
         raise UserError(f"{name} needs uint8 images, with values from 0 to 255: convert these, or use no encoder")
@@ -49,8 +52,9 @@ def encoded(source: Source, name: str, progress: Progress | None = None) -> Feat
         if stored is not None:
             return FeatureSource(source, stored.array)
         features = compute(source, encoder_session(name, shape, place), progress)
-        with suppress(UserError):  # if the disk is full, they are computed again next time
-            store(path, features, version=VERSION)
+        if keep:
+            with suppress(UserError):  # if the disk is full, they are computed again next time
+                store(path, features, version=VERSION)
         return FeatureSource(source, features)
 
 

@@ -57,7 +57,7 @@ def estimated(run: TrainedRun) -> Section | None:
 
 def trusted(run: TrainedRun, anchor: str = "trust") -> Section:
     """How far the confidence of a cross-fitted run can be trusted; `anchor` makes its ids unique on the page."""
-    from surelabel.inference import trust
+    from surelabel.inference import trust, trust_words
     from surelabel.inference.unnamed import describe_unnamed
     from surelabel.report import charts
     from surelabel.report.palette import line_style
@@ -67,20 +67,22 @@ def trusted(run: TrainedRun, anchor: str = "trust") -> Section:
     found, stored, unnamed = run.trust, stored_estimate(run), run.unnamed
     precision = stored.get("accept") or trust.PRECISION
     known, wanted, curve = found.known, found.accept(precision), found.curve(100)
+    of = "" if found.all_named else ", of the named classes only"
     values = {
-        "answer": trust.answer(found, precision),
-        "bound": trust.at_least(found, wanted) if wanted.count and found.all_named else "",
+        "answer": trust_words.answer(found, precision),
+        "bound": trust_words.at_least(found, wanted) if wanted.count and found.all_named else "",
         "alarm": unnamed and describe_unnamed(unnamed),
         "unlike": [] if unnamed is None else _unlike(run, unnamed.index[:FIRST]),
         "classes": run.data.train.classes,
         "wanted": wanted,
         "pool": len(found.confidence),
         "known": known,
+        "unjudged": trust_words.not_counted(unjudged) if (unjudged := known.unjudged(run.task.classes)) else "",
         "ece": known.bins and float(ece_of_bins(known.bins)),
-        "sentences": trust.compared(known, found.joined) if found.joined else [],
+        "sentences": trust_words.compared(known, found.joined) if found.joined else [],
         "sets": stored.get("sets"),
         "curve": found.curve(),
-        "lines": [(*line_style(number), name) for number, name in enumerate(charts.TRUST_LINES)],
+        "lines": [(*line_style(number), name + of) for number, name in enumerate(charts.TRUST_LINES)],
         "chart": curve and inline(charts.trust_curve(curve, len(found.confidence), wanted), f"{anchor}-curve"),
         "reliability": known.bins and inline(charts.reliability(known.bins), f"{anchor}-reliability"),
         "bins": bin_rows(known.bins) if known.bins else [],

@@ -1,5 +1,6 @@
 """From a config to its data: the samples, and which of them are labelled."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -15,18 +16,26 @@ from surelabel.data.images.map_files import Progress
 from surelabel.data.images.resized import Resized
 from surelabel.data.label_list import read_listed
 from surelabel.data.open import open_data
-from surelabel.data.source import DataSet
+from surelabel.data.source import DataSet, Source
 from surelabel.data.splits import draw_labelled, parse_labels
 from surelabel.models.backbones import pretrained
-from surelabel.models.frozen_features import with_features
+from surelabel.models.frozen_features import encoded, with_features
 from surelabel.training.components import NO_COMPONENTS, Components
 from surelabel.utils.errors import UserError
 
+CheckLabels = Callable[[Source, NDArray[np.int64]], None]  # the training samples, and which of them are labelled
+
 
 def load_data(
-    config: RunConfig, components: Components = NO_COMPONENTS, progress: Progress | None = None
+    config: RunConfig,
+    components: Components = NO_COMPONENTS,
+    progress: Progress | None = None,
+    check: CheckLabels | None = None,
 ) -> tuple[DataSet, NDArray[np.int64]]:
-    """The data set of a config, and the indices of its labelled training samples."""
+    """The data set of a config, and the indices of its labelled training samples.
+
+    `check` is called as soon as these are known, before the features of an encoder, which may take long.
+    """
     if config.data == CUSTOM:
         data = components.given_data()
     else:
@@ -41,12 +50,14 @@ def load_data(
         raise UserError(
             f"{', '.join(config.label_files) or config.data} names {named}: a classifier needs labels of two or more"
         )
+    labelled = build_split(config, data)
+    if check is not None:
+        check(data.train, labelled)
     if config.encoder != "none":
-        data = with_features(at_size(data, config.image_size), config.encoder, progress)
+        data = with_features(_at_size(data, config), config.encoder, progress)
     elif config.network.name in ENCODERS and data.train.samples(np.arange(1)).dtype == np.uint8:
         channels = data.train.shape[0]
         data = replace(data, normalisation=((pretrained.OFFSET,) * channels, (pretrained.SCALE,) * channels))
-    labelled = build_split(config, data)
     if config.holdout is None:
         return data, labelled
     request, train = parse_holdout(config.holdout), data.train
@@ -55,12 +66,24 @@ def load_data(
     return without(data, labelled, held)
 
 
-def at_size(data: DataSet, size: int | None) -> DataSet:
-    """The data set with its pictures at this size, also those that were not read from files."""
-    if size is None or data.train.shape[1:] == (size, size):
-        return data
-    test = None if data.test is None else Resized(data.test, size)
-    return replace(data, train=Resized(data.train, size), test=test)
+def as_seen(source: Source, config: RunConfig, keep: bool = True) -> Source:
+    """New samples as the network takes them: themselves or, of pictures for a run with an encoder, their features.
+
+    Computed features are kept in the cache only if told to.
+    """
+    if config.encoder == "none" or len(source.shape) != 3:
+        return source
+    return encoded(_sized(source, config), config.encoder, keep=keep)
+
+
+def _at_size(data: DataSet, config: RunConfig) -> DataSet:
+    return replace(data, train=_sized(data.train, config), test=data.test and _sized(data.test, config))
+
+
+def _sized(source: Source, config: RunConfig) -> Source:
+    """The pictures at the size that the encoder is given, also those that were not read from files."""
+    size = config.image_size
+    return source if size is None or source.shape[1:] == (size, size) else Resized(source, size, CROP)
 
 
 def build_split(config: RunConfig, data: DataSet) -> NDArray[np.int64]:

@@ -11,8 +11,8 @@ from lightning_fabric.utilities import rank_zero_only
 from numpy.typing import NDArray
 from rich.console import Console
 
-from surelabel.config.run import CUSTOM, MACHINE, MORE_STEPS, RunConfig
-from surelabel.config.settings import CONFIG, flatten
+from surelabel.config.run import RunConfig
+from surelabel.config.settings import CONFIG
 from surelabel.data.batch import Task
 from surelabel.data.folds import parts
 from surelabel.data.label_folds import folds_of
@@ -20,6 +20,7 @@ from surelabel.data.source import DataSet, Unlabelled
 from surelabel.models.network import Network
 from surelabel.models.prediction import Prediction
 from surelabel.training import build, build_data, evaluate
+from surelabel.training.build_data import CheckLabels
 from surelabel.training.components import NO_COMPONENTS, Components
 from surelabel.training.display import (
     PLAIN,
@@ -33,15 +34,13 @@ from surelabel.training.display import (
     reading,
     show_result,
 )
-from surelabel.training.run_folder import RunFolder, environment
+from surelabel.training.resume import stored_config
+from surelabel.training.run_folder import RunFolder
 from surelabel.training.session import train_and_save
 from surelabel.training.step_time import TRAINING, seconds_per_step, steps_in
 from surelabel.training.summary import summary
 from surelabel.utils.distributed import World, explain_lost_process
 from surelabel.utils.errors import UserError
-
-# Settings that may change on resume. Moved data are checked when they are read.
-MAY_CHANGE = {*MACHINE, "out", "data_dir"}
 
 
 @dataclass(frozen=True)
@@ -71,13 +70,15 @@ def fit(
     watch: Watch | None = None,
     save: bool = True,
     crossfit: int | None = None,
+    check: CheckLabels | None = None,
 ) -> Trained:
     """Train, evaluate on the whole test set and, with `save`, write everything to the run's folder.
 
     `labels_of` is the folder of another run on the same data, whose labelled samples are used. `components` are user
     data, a backbone or views. `minutes` sets the number of steps from the time that a few take here. `watch` is called
     with each evaluation; an exception in it ends the run. `crossfit` says into how many folds the labels will be dealt,
-    each of which another run is to leave out: the minutes are for all of them together.
+    each of which another run is to leave out: the minutes are for all of them together. `check` may refuse the labels
+    as soon as they are read.
     """
     console = console or Console()
     if crossfit is not None:
@@ -86,7 +87,7 @@ def fit(
     if resume:
         if folder is None:
             raise UserError("resume continues a run in its folder: leave out save=False")
-        config = _stored_config(config, folder, console, components)
+        config = stored_config(config, folder, console, components)
         labels_from: RunFolder | None = folder
     else:
         if folder is not None:
@@ -97,7 +98,7 @@ def fit(
         labels_from = None if labels_of is None else RunFolder(labels_of)
     torch.set_num_threads(config.threads or 1)
     with reading(console) as progress:
-        data, labelled = build_data.load_data(config, components, progress)
+        data, labelled = build_data.load_data(config, components, progress, check)
     if labels_from is not None:
         labels_from.check_same_data(build_data.task_of(data), build_data.fingerprint(data))
         labelled = labels_from.labelled()
@@ -212,7 +213,8 @@ def _tested(trained: Trained, console: Console) -> Trained:
     """Compute, show and write the metrics on the whole test set."""
     test = trained.data.test
     if test is None:
-        console.print("No test set, so no metrics: all labelled samples were used for training")
+        if not trained.config.leaves_labels_out:  # else these labels tell
+            console.print("No test set, so no metrics: all labelled samples were used for training")
         return trained
     prediction = evaluate.predict_test(trained.network, test, trained.config)
     found = evaluate.final_metrics(prediction, trained.raw_network, test, trained.config, trained.data.train)
@@ -254,45 +256,6 @@ def _show_run(
     )
     if config.holdout is not None and data.test is not None:
         console.print(f"Evaluated on {len(data.test)} held-out labelled samples instead of a test set", **PLAIN)
-
-
-def _stored_config(asked: RunConfig, folder: RunFolder, console: Console, components: Components) -> RunConfig:
-    """The config of the run to resume, which must be the one asked for; says what differs about the machine."""
-    config = folder.config
-    _check_same_settings(asked, config, folder.path, components)
-    here = environment()
-    changes = [(name, before, here[name]) for name, before in folder.environment().items() if before is not None]
-    if asked.threads is not None:
-        changes.append(("threads", config.threads, asked.threads))
-        config = replace(config, threads=asked.threads)
-    for name, before, now in changes:
-        if before != now:
-            console.print(f"Started with {name} {before}, resuming with {now}: results may differ slightly", **PLAIN)
-    if asked.processes != config.processes:
-        console.print(f"Started with {config.processes} processes, resuming with {asked.processes}", **PLAIN)
-    return replace(config, devices=asked.devices, nodes=asked.nodes, data_dir=asked.data_dir or config.data_dir)
-
-
-def _check_same_settings(asked: RunConfig, stored: RunConfig, folder: Path, components: Components) -> None:
-    """Raise unless the asked settings are the stored ones, on the same type of device.
-
-    Settings left to the machine are taken from the run; paths are compared after resolving links.
-    """
-    asked = replace(
-        asked,
-        device=stored.device if asked.device == "auto" else asked.device,
-        precision=stored.precision if asked.precision == "auto" else asked.precision,
-        compile=stored.compile if asked.compile is None else asked.compile,
-    )
-    here, before = (flatten(asdict(build.resolve(config))) for config in (components.named_in_config(asked), stored))
-    for key, value in here.items():
-        # A missing user component raises where it is needed, with instructions.
-        if key not in MAY_CHANGE and value != before[key] != CUSTOM:
-            why = f" ({MORE_STEPS})" if key == "steps" else ""
-            raise UserError(
-                f"{folder} was started with {key} {before[key]}, but {value} is asked for now{why}. "
-                "Resume it with its settings, or choose another folder"
-            )
 
 
 def _show_found(config: RunConfig, data: DataSet, labelled: NDArray[np.int64], console: Console) -> None:

@@ -1,9 +1,7 @@
 """The folder of a run: its config, metrics, checkpoints and weights."""
 
 import json
-import platform
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 from safetensors import SafetensorError
@@ -21,12 +18,12 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-import surelabel
 from surelabel.config.run import RunConfig
 from surelabel.config.settings import CONFIG, read_run, write_yaml
 from surelabel.data.batch import Task
 from surelabel.data.tables.encoding import Encoding
 from surelabel.training.checkpoints import Damaged, read_checkpoint, write_checkpoint
+from surelabel.training.environment import environment
 from surelabel.training.state import TrainState
 from surelabel.utils.errors import Busy, FolderExists, UserError
 from surelabel.utils.files import atomic_write
@@ -278,29 +275,3 @@ def _link(source: Path, target: Path) -> None:
         except OSError:  # a file system without links
             shutil.copyfile(source, half)
         half.replace(target)
-
-
-def commit() -> str | None:
-    """The commit of this code, if it is a git checkout."""
-    here = Path(__file__).parent
-    try:
-        # The file must be tracked: an installed package may be inside the checkout of another project.
-        for question in (["ls-files", "--error-unmatch", __file__], ["describe", "--always", "--dirty", "--abbrev=40"]):
-            answer = subprocess.run(["git", "-C", str(here), *question], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return answer.stdout.strip()
-
-
-def environment() -> dict[str, Any]:
-    """The versions and the machine of a run."""
-    return {
-        "surelabel": surelabel.__version__,
-        "commit": commit(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "platform": f"{platform.system()} {platform.machine()}",
-        "processor": torch.backends.cpu.get_cpu_capability(),  # its instructions decide how sums round
-        "threads": torch.get_num_threads(),
-    }

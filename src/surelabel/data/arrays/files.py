@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from surelabel.data.arrays.embeddings import EmbeddingSource
 from surelabel.data.arrays.row_labels import give_labels
-from surelabel.data.arrays.source import ArraySource, Layout, SampleSource, user_data_set
+from surelabel.data.arrays.source import CHANNELS, ArraySource, Layout, SampleSource, user_data_set
+from surelabel.data.probe import suit_encoder
 from surelabel.data.source import DataSet
 from surelabel.utils.errors import UserError
 
@@ -25,19 +26,38 @@ KEYS = {
 }
 
 
-def holds_embeddings(path: str | Path) -> bool:
-    """Whether the samples in a file are rows of numbers, by its header alone; false for what cannot be read."""
+def header(path: str | Path) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+    """Shape and type of the samples in a file, by its header alone; None for what cannot be read."""
     path = Path(path)
     try:
         if path.suffix == ".npy":
-            return len(np.load(path, mmap_mode="r", allow_pickle=False).shape) == 2
+            mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+            return mapped.shape, mapped.dtype
         with zipfile.ZipFile(path) as archive:
             key = _only_key("images", [name.removesuffix(".npy") for name in archive.namelist()])
             with archive.open(f"{key}.npy") as member:
                 read = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
-                return len(read[np.lib.format.read_magic(member)[0]](member)[0]) == 2
+                shape, _, dtype = read[np.lib.format.read_magic(member)[0]](member)
+                return shape, dtype
     except Exception:  # a damaged header may raise nearly anything, and is reported when the file is read
+        return None
+
+
+def holds_embeddings(path: str | Path) -> bool:
+    """Whether the samples in a file are rows of numbers."""
+    found = header(path)
+    return found is not None and len(found[0]) == 2
+
+
+def suits_encoder(path: str | Path) -> bool:
+    """Whether the samples in a file are images that the pretrained encoder should describe."""
+    found = header(path)
+    if found is None or found[1] != np.uint8 or len(found[0]) not in (3, 4):
         return False
+    count, *sides = found[0]
+    if len(sides) == 2:
+        return suit_encoder((1, *sides), count)
+    return suit_encoder((sides[0], *sides[1:]) if sides[0] in CHANNELS else (sides[2], *sides[:2]), count)
 
 
 def load_npy(path: str | Path, layout: Layout | None = None, label_files: Sequence[str] = ()) -> DataSet:
