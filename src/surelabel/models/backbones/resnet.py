@@ -1,9 +1,8 @@
 """Residual networks (He et al., 2016); bottlenecks have their stride in the 3×3 convolution."""
 
-import torch
 from torch import Tensor, nn
 
-from surelabel.models.backbones.layers import Conv, MaxPool, norm
+from surelabel.models.backbones.layers import Conv, MaxPool, norm, pooled
 
 SMALL = 64  # pixels; smaller images are not reduced by the stem
 BLOCKS = {18: (2, 2, 2, 2), 50: (3, 4, 6, 3)}
@@ -70,4 +69,4 @@ class ResNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, images: Tensor) -> Tensor:
-        return torch.mean(self.blocks(self.stem(images)), dim=(2, 3))
+        return pooled(self.blocks(self.stem(images)))

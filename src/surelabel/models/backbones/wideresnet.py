@@ -1,9 +1,8 @@
 """Wide residual networks (Zagoruyko and Komodakis, 2016), in FixMatch's version."""
 
-import torch
 from torch import Tensor, nn
 
-from surelabel.models.backbones.layers import Conv, norm
+from surelabel.models.backbones.layers import Conv, norm, pooled
 
 
 def _activation() -> nn.LeakyReLU:
@@ -74,4 +73,4 @@ class WideResNet(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         x = self.activation(self.norm(self.blocks(self.stem(images))))
-        return torch.mean(x, dim=(2, 3))
+        return pooled(x)
