@@ -62,7 +62,7 @@ def digits_file(tmp_path_factory) -> Path:
 
 def tiny_run(data: Path, folder: Path) -> RunConfig:
     return RunConfig(
-        data=str(data), labels=40, steps=12, out=str(folder), threads=1, device="cpu",
+        data=str(data), labels=40, steps=12, out=str(folder), threads=1, device="cpu", precision="32",
         batch=Batch(8, 2), network=Network("wrn-10-1", norm_momentum=0.1),
         paws=Paws(8, per_class=2, view="crops", small_crops=2, small_size=4, width=16),
         average=Average(0.9, warm=True, buffers="average"), evaluation=Evaluation(every=4, samples=100),

@@ -20,7 +20,7 @@ def finished(tmp_path_factory, digits_file):
     from surelabel.config.run import Average, Batch, Evaluation, Network, RunConfig
 
     run = RunConfig(
-        data=str(digits_file), labels=40, steps=12, threads=1, device="cpu", batch=Batch(8, 2),
+        data=str(digits_file), labels=40, steps=12, threads=1, device="cpu", precision="32", batch=Batch(8, 2),
         out=str(tmp_path_factory.mktemp("runs") / "run"), network=Network("wrn-10-1", norm_momentum=0.1),
         average=Average(0.9, warm=True), evaluation=Evaluation(every=4, samples=100),
     )  # fmt: skip

@@ -85,6 +85,13 @@ def test_pair_table_equals_scipys_paired_t_test(study, layout):
     assert row[:4] == ["LT", "BAM-UDA − FM", "3", f"{100 * mean:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}] 2/3"]
 
 
+def test_pair_table_skips_other_precisions(study, records):
+    first, *_ = records
+    mixed = records | {first: records[first] | {"machine": {"precision": "bf16-mixed"}}}
+    (row,) = pair_table(study, lay_out(study, study.cells("laptop"), mixed)).rows
+    assert row[2] == "2"
+
+
 def test_pair_table_skips_other_labelled_samples(study, records):
     changed_split = {key: value | {"split": str(value["final"]["accuracy"])} for key, value in records.items()}
     assert pair_table(study, lay_out(study, study.cells("laptop"), changed_split)) is None

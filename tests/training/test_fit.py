@@ -135,15 +135,17 @@ def test_fit_command_stops_at_a_signal_and_resumes(tiny, tmp_path):
 # Before the first evaluation, whose sums the checkpoint holds; at an evaluation, with the queue of quantiles; between
 # two, with a teacher, a support and a Bayesian layer; and after the last step.
 @pytest.mark.parametrize(
-    ("method", "step", "number"),
+    ("method", "step", "number", "precision"),
     [
-        ("fixmatch", 2, signal.SIGINT),
-        ("bam-uda", 8, signal.SIGTERM),
-        ("bam-paws+swa", 7, signal.SIGINT),
-        ("supervised", 12, signal.SIGTERM),
+        ("fixmatch", 2, signal.SIGINT, "32"),
+        ("bam-uda", 8, signal.SIGTERM, "32"),
+        ("bam-uda+ema", 3, signal.SIGTERM, "bf16-mixed"),
+        ("bam-paws+swa", 7, signal.SIGINT, "32"),
+        ("supervised", 12, signal.SIGTERM, "32"),
     ],
 )
-def test_fit_resumes_bit_for_bit(tiny, tmp_path, monkeypatch, method, step, number):
+def test_fit_resumes_bit_for_bit(tiny, tmp_path, monkeypatch, method, step, number, precision):
+    tiny = replace(tiny, precision=precision)
     whole = fit_folder(replace(tiny, method=method, out=str(tmp_path / "whole")))
     shown = Display.step
 
@@ -207,8 +209,7 @@ def test_resume_follows_a_link_to_moved_data(tiny, tmp_path):
 @pytest.mark.slow
 def test_resume_keeps_the_precision_of_the_run(tiny):
     fit_folder(replace(tiny, precision="64"))
-    assert build.resolve(tiny).precision == "32"
-    assert fit_folder(tiny, resume=True).config.precision == "64"
+    assert fit_folder(replace(tiny, precision="auto"), resume=True).config.precision == "64"
     with pytest.raises(UserError, match="precision 64"):
         fit_folder(replace(tiny, precision="32"), resume=True)
 
@@ -384,10 +385,23 @@ def test_fit_compiled_equals_eager(tiny, method, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("device", "capability", "precision"), [("cpu", 8, "32"), ("cuda", 8, "bf16-mixed"), ("cuda", 7, "32")]
+    ("device", "able", "network", "precision"),
+    [
+        ("cpu", {"avx512_bf16": True}, "wrn-10-1", "bf16-mixed"),
+        ("cpu", {"avx512_bf16": False, "amx_bf16": True}, "resnet-18", "bf16-mixed"),
+        ("cpu", {"avx512_bf16": True}, "mlp-2-128", "32"),
+        ("cpu", {"avx512_bf16": True}, "custom", "32"),
+        ("cpu", {"avx512_bf16": False, "avx2": True}, "wrn-10-1", "32"),
+        ("cpu", None, "wrn-10-1", "32"),
+        ("cuda", 8, "mlp-2-128", "bf16-mixed"),
+        ("cuda", 7, "wrn-10-1", "32"),
+    ],
 )
-def test_resolve_chooses_precision_and_compile_by_device(tiny, monkeypatch, device, capability, precision):
+def test_resolve_chooses_precision_and_compile_by_device(tiny, monkeypatch, device, able, network, precision):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (capability, 0))
-    config = build.resolve(replace(tiny, device=device))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (able, 0))
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able, raising=False)
+    if able is None:  # an older version of torch
+        monkeypatch.delattr(torch.cpu, "get_capabilities")
+    config = build.resolve(replace(tiny, device=device, precision="auto", network=replace(tiny.network, name=network)))
     assert (config.precision, config.compile) == (precision, device == "cuda")

@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ def test_resolve_device_auto_falls_back_to_the_cpu(monkeypatch):
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     assert devices.resolve_device("auto") == "cpu"
     assert devices.resolve_device("mps") == "mps"
-    assert devices.default_precision("mps") == "32"
+    assert devices.default_precision("mps", "wrn-28-2") == "32"
 
 
 @pytest.mark.parametrize("change", [{"precision": "64"}, {"precision": "bf16-mixed"}, {"devices": 2}])
@@ -55,7 +56,7 @@ def test_views_are_made_on_the_cpu_without_float64(tiny, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["fixmatch", "bam-uda", "fixmatch+ema", "paws+ema"])
 def test_mixed_precision_is_the_same_in_teacher_and_network(tiny, method):
-    """Pseudo-labels come from a pass without gradients; evaluations are in full precision."""
+    """Pseudo-labels come from a pass without gradients; the last evaluation is in full precision."""
     seen = set()
 
     def note(module, images, made):
@@ -68,7 +69,7 @@ def test_mixed_precision_is_the_same_in_teacher_and_network(tiny, method):
     finally:
         handle.remove()
     training = {("training", with_gradients, torch.bfloat16) for with_gradients in (True, False)}
-    assert seen == training | {("evaluation", False, torch.float32)}
+    assert seen == training | {("evaluation", False, dtype) for dtype in (torch.bfloat16, torch.float32)}
 
 
 def test_mixed_precision_normalises_before_rounding(tiny, tmp_path):
@@ -83,6 +84,13 @@ def test_mixed_precision_normalises_before_rounding(tiny, tmp_path):
         folder = fit_folder(replace(run, out=str(tmp_path / name)))
         found.append(json.loads((folder.path / "metrics.jsonl").read_text())["labelled_loss"])
     assert found[1] == pytest.approx(found[0], rel=0.02)
+
+
+def test_this_cpu_says_whether_it_multiplies_bf16():
+    flags = Path("/proc/cpuinfo")
+    if not flags.exists() or not hasattr(torch.cpu, "get_capabilities"):
+        pytest.skip("neither the system nor this version of torch lists the processor's instructions")
+    assert devices.multiplies_bf16() == any(flag in flags.read_text().split() for flag in ("avx512_bf16", "amx_bf16"))
 
 
 def test_float16_is_rejected():

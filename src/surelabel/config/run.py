@@ -353,7 +353,7 @@ class RunConfig:
         threads: CPU threads per process; default: the cores divided among the processes
         devices: processes on this machine, one per GPU
         nodes: number of machines
-        precision: 32 or 64 bits, or mixed with bfloat16; auto: mixed on a recent GPU
+        precision: 32 or 64 bits, or mixed with bfloat16; auto: mixed where that is faster
         compile: use torch.compile, which takes a minute; default: on a GPU
     """
 

@@ -43,7 +43,7 @@ def benchmark_title(benchmark: str) -> str:
 
 
 def run_of(method: str, benchmark: str, scale: str, settings: Mapping[str, Any] | None = None) -> RunConfig:
-    """The recipe with some settings changed; at laptop scale with one thread per worker.
+    """The recipe with some settings changed; at laptop scale with one thread per worker, in float32.
 
     "all-labels" and "strong-views" are versions of supervised: with all labels, and with strong
     views of the labelled samples.
@@ -54,7 +54,7 @@ def run_of(method: str, benchmark: str, scale: str, settings: Mapping[str, Any] 
     if method == "strong-views":
         config = replace(config, views=replace(config.views, labelled="strong"))
     if scale == "laptop":
-        config = replace(config, threads=1)
+        config = replace(config, threads=1, precision="32")  # as the records: machines that join compute the same
     return changed(config, settings or {})
 
 

@@ -6,7 +6,7 @@ from itertools import product
 from statistics import fmean
 
 from surelabel.studies.plan import Cell, Study, job_key
-from surelabel.studies.records import Record
+from surelabel.studies.records import Record, precision_of
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def side_by_side(study: Study, layout: Layout) -> Layout:
 
 
 def common(one: Filled, two: Filled) -> list[tuple[Record, Record]]:
-    """Pairs of records with the same seed and the same labelled samples."""
+    """Pairs of records with the same seed and the same labelled samples, computed in the same precision."""
     first, second = (cell.records if cell.compared is None else cell.compared for cell in (one, two))
     pairs = [(first[seed], second[seed]) for seed in sorted(first.keys() & second.keys())]
-    return [pair for pair in pairs if pair[0]["split"] == pair[1]["split"]]
+    return [(one, two) for one, two in pairs if one["split"] == two["split"] and precision_of(one) == precision_of(two)]

@@ -95,6 +95,11 @@ def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
+def precision_of(record: Record) -> str:
+    """The precision that it was computed in; older records, which do not say it, are all of float32."""
+    return str(record.get("machine", {"precision": "32"})["precision"])
+
+
 def read_all(folder: Path) -> dict[str, Record]:
     """The records in a folder by key, which is computed anew from their settings."""
     found = {}

@@ -40,7 +40,9 @@ def resolve(config: RunConfig) -> RunConfig:
     return replace(
         build_method(config).fill(config),
         device=device,
-        precision=devices.default_precision(device) if config.precision == "auto" else config.precision,
+        precision=devices.default_precision(device, config.network.name)
+        if config.precision == "auto"
+        else config.precision,
         # Pays off on a GPU in long runs; on a CPU, compiling takes longer than a short run.
         compile=device == "cuda" if config.compile is None else config.compile,
         image_size=config.image_size

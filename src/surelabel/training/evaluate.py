@@ -12,7 +12,9 @@ from surelabel.data.source import UNLABELLED, Source, in_batches
 from surelabel.models.network import Network
 from surelabel.models.prediction import Prediction
 from surelabel.training import metrics
+from surelabel.utils.devices import autocast
 from surelabel.utils.errors import UserError
+from surelabel.utils.literals import Precision
 from surelabel.utils.rng import generator, sample_order
 
 
@@ -21,7 +23,9 @@ class NotFinite(UserError):
 
 
 @torch.no_grad()
-def predict(network: Network, source: Source, index: NDArray[np.int64], batch: int) -> Prediction:
+def predict(
+    network: Network, source: Source, index: NDArray[np.int64], batch: int, precision: Precision = "32"
+) -> Prediction:
     """Class probabilities of these samples, on the CPU. Restores the network's mode.
 
     A Bayesian head samples with a fixed seed, so that evaluating twice gives the same metrics.
@@ -30,7 +34,9 @@ def predict(network: Network, source: Source, index: NDArray[np.int64], batch: i
     training = network.training
     network.eval()
     draws = generator(0, "evaluation")
-    parts = [network.predict(torch.from_numpy(images).to(device), draws) for images in in_batches(source, index, batch)]
+    batches = in_batches(source, index, batch)
+    with autocast(precision, device):
+        parts = [network.predict(torch.from_numpy(images).to(device), draws) for images in batches]
     network.train(training)
     stds = [part.std.cpu() for part in parts if part.std is not None]
     prediction = Prediction(torch.cat([part.probs.cpu() for part in parts]), torch.cat(stds) if stds else None)
@@ -59,9 +65,12 @@ def _draw(size: int, samples: int) -> NDArray[np.int64]:
     return np.sort(sample_order(0, "test part", 0, samples, size))
 
 
-def metrics_on(network: Network, source: Source, index: NDArray[np.int64], batch: int) -> dict[str, float]:
+def metrics_on(
+    network: Network, source: Source, index: NDArray[np.int64], batch: int, precision: Precision = "32"
+) -> dict[str, float]:
     """The metrics of a network on these samples."""
-    return metrics.evaluation(predict(network, source, index, batch).probs, torch.from_numpy(source.labels[index]))
+    probs = predict(network, source, index, batch, precision).probs
+    return metrics.evaluation(probs, torch.from_numpy(source.labels[index]))
 
 
 def predict_test(network: Network, test: Source, config: RunConfig) -> Prediction:

@@ -128,11 +128,15 @@ def accumulate(state: TrainState, batch: Batch | Crops, losses: Losses) -> None:
 
 
 def evaluation(config: RunConfig, state: TrainState, test: Source | None) -> Row:
-    """Metrics of the evaluated and the raw network on test samples, and of training since the last evaluation."""
+    """Metrics of the evaluated and the raw network on test samples, and of training since the last evaluation.
+
+    In the precision of training; what a finished run is said to reach is measured in float32.
+    """
     row: Row = {"step": state.step}
     if test is not None:
         index = evaluation_subset(test, config.evaluation.samples)
-        found = [metrics_on(network, test, index, config.evaluation.batch) for network in state.networks]
+        batch, precision = config.evaluation.batch, config.precision
+        found = [metrics_on(network, test, index, batch, precision) for network in state.networks]
         raw, evaluated = found[0], found[-1]
         row |= {"samples": len(index)} | evaluated
         row |= {f"raw_{name}": raw[name] for name in ("accuracy", "ece", "nll", "brier")}
