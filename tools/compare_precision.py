@@ -23,8 +23,10 @@ from surelabel.config.run import RunConfig
 from surelabel.config.settings import CONFIG
 from surelabel.studies.statistics import difference
 from surelabel.training.fit import fit
+from surelabel.utils.literals import Precision
 
-METHODS, SEEDS, PRECISIONS = ("supervised", "fixmatch", "bam-uda"), range(5), ("32", "bf16-mixed")
+METHODS, SEEDS = ("supervised", "fixmatch", "bam-uda"), range(5)
+PRECISIONS: tuple[Precision, ...] = ("32", "bf16-mixed")
 BENCHMARKS = {"Fashion-MNIST-40": ("fashion-mnist", 40), "PhC-10%": ("phc", "10%")}
 
 
