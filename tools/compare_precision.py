@@ -30,8 +30,8 @@ PRECISIONS: tuple[Precision, ...] = ("32", "bf16-mixed")
 BENCHMARKS = {"Fashion-MNIST-40": ("fashion-mnist", 40), "PhC-10%": ("phc", "10%")}
 
 
-def jobs(folder: Path) -> list[tuple[str, str, int, str, RunConfig]]:
-    found = []
+def jobs(folder: Path) -> list[tuple[str, str, int, Precision, RunConfig]]:
+    found: list[tuple[str, str, int, Precision, RunConfig]] = []
     for seed in SEEDS:
         for name, (data, labels) in BENCHMARKS.items():
             for method in METHODS:

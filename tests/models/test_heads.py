@@ -241,3 +241,15 @@ def test_log_expectations_equal_those_of_samples(sampling):
     torch.testing.assert_close(of_mean, head.predict(features, generator(0, "x")).probs.log())
     assert (found <= of_mean + 1e-6).all()  # Jensen
     assert torch.isfinite(head.log_expectations(1000 * features, generator(0, "x"))[1]).all()
+
+
+def test_bayesian_head_in_closed_form_draws_nothing():
+    head = bayesian(sampling="closed-form")
+    features = torch.randn(7, 6)
+    with torch.no_grad():
+        drawn = bayesian().predict(features, generator(0, "x"), temperature=0.7)
+        whole = head.predict(features, None, temperature=0.7)
+        rows = [head.predict(features[row : row + 1], None, temperature=0.7) for row in range(7)]
+    torch.testing.assert_close(whole.probs, torch.cat([row.probs for row in rows]))
+    torch.testing.assert_close(whole.std, torch.cat([row.std for row in rows]))
+    torch.testing.assert_close(whole.probs, drawn.probs, rtol=0, atol=0.05)

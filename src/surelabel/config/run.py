@@ -158,7 +158,8 @@ class Head:
 
     Args:
         samples: how many predictions are averaged (the paper's M); at least 2 to select by their std
-        sampling: draw logits from the Gaussian that the layer induces, or weights as in the paper
+        sampling: of pseudo-labels: draw logits from the Gaussian that the layer induces, or weights as in the paper, or
+            compute mean and std in closed form, as all predictions of a trained network are
         prior_std: std of the weights' Gaussian prior
         lr: Adam's learning rate, with the schedule of optimizer.lr
         kl: the KL term of the loss: elbo is the sum over the weights divided by the number of training samples;
@@ -168,7 +169,7 @@ class Head:
     """
 
     samples: PositiveInt = 50
-    sampling: Literal["logits", "weights"] = "logits"
+    sampling: Literal["logits", "weights", "closed-form"] = "logits"
     prior_std: PositiveFloat = 1.0
     lr: PositiveFloat = 0.01
     kl: Literal["elbo", "mean"] = "elbo"

@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +25,6 @@ from surelabel.data.tables.frames import is_frame
 from surelabel.estimator.inputs import EmbeddingInput, ImageInput, TableInput
 from surelabel.estimator.labels import column_of, unlabelled_in, without_gaps
 from surelabel.estimator.recipe import config_of
-from surelabel.models.heads import BayesianHead
 from surelabel.models.network import Network
 from surelabel.models.prediction import Prediction
 from surelabel.training import build, build_data
@@ -235,13 +233,7 @@ def _has_std(method: str) -> bool:
 
 
 def _for_predictions(network: Network) -> Network:
-    """Make each prediction independent of the rest of the batch.
-
-    In float64, as the rounding of float32 depends on the batch size, and with weights that are drawn once for all
-    samples instead of logits for each.
-    """
-    if isinstance(network.head, BayesianHead):
-        network.head.settings = replace(network.head.settings, sampling="weights")
+    """Make each prediction independent of the rest of the batch: the rounding of float32 depends on its size."""
     return network.cpu().double().eval()
 
 

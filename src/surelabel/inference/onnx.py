@@ -18,6 +18,7 @@ from surelabel.data.batch import Task
 from surelabel.inference.onnx_table import TableNetwork
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.models.backbones.pretrained import OFFSET, SCALE, Encoder
+from surelabel.models.gaussian_softmax import SPREAD, by_draws, closed_form, fixed_draws
 from surelabel.models.heads import BayesianHead
 from surelabel.models.members_head import MembersHead
 from surelabel.models.network import Network
@@ -27,7 +28,6 @@ from surelabel.training.evaluate import fixed_sample
 from surelabel.utils.errors import UserError, optional_import
 from surelabel.utils.files import atomic_write
 from surelabel.utils.onnx import runtime, session, traced
-from surelabel.utils.rng import generator
 
 CHECKED = 100  # real samples on which the file must agree with torch
 TOLERANCE = 1e-5
@@ -84,9 +84,8 @@ def export_onnx(run: TrainedRun, out: Path) -> float:
 class Exported(nn.Module):
     """What the file computes: images [N, C, H, W] -> probabilities [N, K] and, for a Bayesian head, their std [N, K].
 
-    With a Bayesian head, `TrainedRun.predict` uses other draws for each position in the batch. Here all positions share
-    the draws of the first, so that the result does not depend on the batch: each image gets what `predict` gives it
-    alone. The distribution of a prediction over draws is the same either way.
+    Of a Bayesian head both the closed form and the draws for uncertain images are computed for all, as a graph has no
+    branches by image.
     """
 
     noise: Tensor
@@ -98,9 +97,7 @@ class Exported(nn.Module):
         self.network, self.encoder = network, encoder
         head = network.head
         if isinstance(head, BayesianHead):
-            shape = head.settings.samples, len(head.bias_mean)
-            draws = generator(0, "evaluation").standard_normal((1, *shape), dtype=np.float32)
-            self.register_buffer("noise", torch.from_numpy(draws))
+            self.register_buffer("noise", fixed_draws(head.settings.samples, len(head.bias_mean)).float())
         if isinstance(head, PawsHead):
             self.register_buffer("support", head.support.float().cpu())
             self.register_buffer("votes", F.one_hot(head.support_classes.cpu(), head.classes).float())
@@ -119,11 +116,10 @@ class Exported(nn.Module):
             images = self.encoder(images)
         features, head = self.network.features(images), self.network.head
         if isinstance(head, BayesianHead):
-            mean, spread = head.moments(features)
-            logits = mean[:, None] + spread[:, None] * self.noise
-            sampled = logits.softmax(dim=-1)
-            std, probs = torch.std_mean(sampled, dim=1, correction=0)
-            return Prediction(probs, std)
+            mean, std = head.moments(features)
+            wide = std.amax(dim=-1, keepdim=True) > SPREAD
+            both = zip(by_draws(mean, std, self.noise), closed_form(mean, std), strict=True)
+            return Prediction(*(torch.where(wide, drawn, closed) for drawn, closed in both))
         if isinstance(head, MembersHead):
             return Prediction(*head.mean_and_std(features))
         if isinstance(head, PawsHead):
@@ -155,7 +151,7 @@ def _describe(model: Any, task: Task, module: Exported, preprocessing: dict[str,
     head = module.network.head
     std = None
     if isinstance(head, BayesianHead):
-        std = f"std of each probability over {head.settings.samples} fixed draws of the last layer's outputs"
+        std = "std of each probability under the Gaussian of the last layer's outputs"
     if isinstance(head, MembersHead):
         std = f"std of each probability over {len(head.weight)} members of an ensemble"
     metadata = {

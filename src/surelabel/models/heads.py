@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from surelabel.config.run import Head
 from surelabel.models.gaussian_linear import GaussianLinear
+from surelabel.models.gaussian_softmax import softmax_moments
 from surelabel.models.prediction import Prediction
 
-Sampling = Literal["logits", "weights"]
+Sampling = Literal["logits", "weights", "closed-form"]
 
 # Sampled probabilities in memory at a time: 16 MiB in float32.
 CHUNK = 2**22
@@ -24,7 +25,8 @@ class Bayesian:
     """Settings of a Bayesian head.
 
     `samples` is the paper's M. `sampling` draws M logit vectors from the Gaussian that the layer
-    induces, or M weight matrices as in the paper. `prior_std` is the std of the Gaussian prior.
+    induces, or M weight matrices as in the paper; "closed-form" draws nothing. `prior_std` is the
+    std of the Gaussian prior.
     """
 
     samples: int = Head.samples
@@ -77,12 +79,21 @@ class BayesianHead(GaussianLinear):
 
         `first` is the position of the first row in the global batch.
         """
+        if self.settings.sampling == "closed-form":
+            return self.expected(features, temperature)
         moments = [
             _mean_and_std((logits / temperature).softmax(dim=-1) for logits in parts)
             for parts in self._sampled_logits(features, rng, first)
         ]
         means, stds = (torch.cat(rows) for rows in zip(*moments, strict=True))
         return Prediction(means, stds)
+
+    @torch.no_grad()
+    def expected(self, features: Tensor, temperature: float = 1.0) -> Prediction:
+        """Mean and std [N, K] of the softmax outputs, without random draws: a row's depend on this row alone."""
+        with torch.autocast(features.device.type, enabled=False):
+            mean, std = self.moments(features.to(self.weight_mean.dtype))
+            return Prediction(*softmax_moments(mean / temperature, std / temperature, self.settings.samples))
 
     @torch.no_grad()
     def log_expectations(self, features: Tensor, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
@@ -99,10 +110,10 @@ class BayesianHead(GaussianLinear):
 
     def _sampled_logits(self, features: Tensor, rng: np.random.Generator, first: int = 0) -> Iterator[Iterator[Tensor]]:
         """Logits [n, m, K] of features [N, D], in chunks of rows and, within these, of draws."""
-        by = {"logits": self._logits_from_their_gaussian, "weights": self._logits_from_weights}
+        draw = self._logits_from_weights if self.settings.sampling == "weights" else self._logits_from_their_gaussian
         # Not in mixed precision: the std comes from small differences.
         with torch.autocast(features.device.type, enabled=False):
-            yield from by[self.settings.sampling](features.to(self.weight_mean.dtype), rng, first)
+            yield from draw(features.to(self.weight_mean.dtype), rng, first)
 
     def _logits_from_their_gaussian(
         self, features: Tensor, rng: np.random.Generator, first: int

@@ -80,11 +80,13 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def predict(self, images: Tensor, rng: np.random.Generator, first: int = 0) -> Prediction:
-        """Class probabilities of images [N, C, H, W]; a Bayesian head samples with `rng`.
+        """Class probabilities of images [N, C, H, W]; a Bayesian head draws nothing for them, unlike for pseudo-labels.
 
         `first` is the position of the first image in the global batch.
         """
-        return self.head.predict(self.features(images), rng, first).at(self.temperature)
+        features, head = self.features(images), self.head
+        predicted = head.expected(features) if isinstance(head, BayesianHead) else head.predict(features, rng, first)
+        return predicted.at(self.temperature)
 
 
 def running_statistics(network: nn.Module) -> list[Tensor]:
