@@ -107,6 +107,7 @@ def build_optimizers(network: Network, config: RunConfig) -> list[torch.optim.Op
     learning rate as `initial_lr`, which the schedule scales.
     """
     settings = config.optimizer
+    fused = config.device in ("cpu", "cuda")  # one pass over the weights
     bayesian = list(network.head.parameters()) if isinstance(network.head, BayesianHead) else []
     decayed: list[nn.Parameter] = []
     plain: list[nn.Parameter] = []
@@ -122,9 +123,11 @@ def build_optimizers(network: Network, config: RunConfig) -> list[torch.optim.Op
         groups[1]["trust"] = 0.0
         optimizers = [LARS(groups, settings.lr, settings.momentum, trust=settings.lars_trust)]
     else:
-        optimizers = [torch.optim.SGD(groups, settings.lr, momentum=settings.momentum, nesterov=settings.nesterov)]
+        optimizers = [
+            torch.optim.SGD(groups, settings.lr, momentum=settings.momentum, nesterov=settings.nesterov, fused=fused)
+        ]
     if bayesian:
-        optimizers.append(torch.optim.Adam(bayesian, config.head.lr))
+        optimizers.append(torch.optim.Adam(bayesian, config.head.lr, fused=fused))
     for group in (group for optimizer in optimizers for group in optimizer.param_groups):
         group["initial_lr"] = group["lr"]
     return optimizers

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+import torch
 from torch import Tensor
 
 from surelabel.data.views.pixels import whole_number
@@ -24,8 +25,15 @@ class Corrupt:
     def draws(self) -> int:
         return 2 * (int(self.groups[-1]) + 1)
 
+    @cached_property
+    def grouped(self) -> bool:
+        """Whether some feature has several columns."""
+        return self.draws < 2 * len(self.groups)
+
     def __call__(self, rows: Tensor, u: Tensor) -> Tensor:
         """rows [B, d], u [B, 2 features]: whether each is replaced, then by which row's."""
+        if self.grouped:
+            u = u[:, torch.cat([self.groups, self.groups + self.draws // 2])]
         whether, which = u.chunk(2, dim=1)
-        donors = whole_number(which, len(self.table))[:, self.groups]
-        return self.table.gather(0, donors).where(whether[:, self.groups] < self.probability, rows)
+        donors = whole_number(which, len(self.table))
+        return self.table.gather(0, donors).where(whether < self.probability, rows)
