@@ -66,7 +66,7 @@ def test_self_training_loss_equals_a_plain_loop(network, batch, name, threshold,
     losses, _ = method.loss(network, network, batch, method.select.init(), 0)
     labelled, unlabelled, total, accepted = by_hand(network, batch, threshold, temperature, 1.7)
     assert 0 < accepted < len(batch.weak)
-    assert int(losses.mask.sum()) == accepted
+    assert int(losses.accepted.sum()) == accepted
     assert losses.parts["labelled"].item() == pytest.approx(labelled, abs=1e-10)
     assert losses.parts["unlabelled"].item() == pytest.approx(unlabelled, abs=1e-10)
     assert losses.total.item() == pytest.approx(total, abs=1e-10)
@@ -145,7 +145,7 @@ def test_bam_loss_equals_algorithm_1(batch, forward, form):
     kl = [divergence.detach() for divergence in head.kl()]
     term = sum(float(k.sum()) for k in kl) / 500 if form == "elbo" else sum(float(k.mean()) for k in kl) / 4
     expected = labelled + unlabelled + 0.7 * (1 - math.cos(math.pi * 0.2)) / 2 * term
-    assert 0 < losses.mask.sum() < 24
+    assert 0 < losses.accepted.sum() < 24
     assert losses.total.item() == pytest.approx(expected, rel=1e-6)
     assert losses.parts["prior"].item() == pytest.approx(term, rel=1e-6)
     assert len(state["quantiles"]) == 1

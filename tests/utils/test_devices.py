@@ -129,7 +129,7 @@ def test_loaded_state_is_entirely_on_the_device(tiny, method):
     run = replace(folder.config, device="meta")
     state = build.build_state(run, build.build_network(run, folder.task()), build.build_method(run))
     stored, _ = folder.stored_state()
-    stored["running_sums"] = {"steps": torch.ones(())}
+    stored["running_sums"] = {"steps": torch.ones(1), "accepted": torch.ones(1, 10)}
     state.load_state_dict(stored)
     tensors = [*state.network.state_dict().values(), *state.evaluated.state_dict().values()]
     tensors += [*state.selection.values(), *state.running_sums.values()]

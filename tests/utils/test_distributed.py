@@ -153,6 +153,9 @@ def test_local_sum_splits_sums_of_any_world_size():
     assert [World(rank, 2).local_sum(parts).item() for rank in range(2)] == [3.5, 3.5]
     assert World().local_sum(parts).item() == 7
     assert World().local_sum(torch.tensor([0.1])).item() == torch.tensor(0.1).item()
+    by_class = torch.tensor([[1.0, 2.0], [4.0, 8.0]])
+    assert World(1, 2).local_sum(by_class).tolist() == [4, 8]
+    assert World().local_sum(by_class).tolist() == [5, 10]
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ class Losses:
     total: Tensor
     parts: dict[str, Tensor] = field(default_factory=dict)  # unweighted
     prediction: Prediction | None = None  # of the unlabelled samples, for the pseudo-labels
-    mask: Tensor | None = None  # [U], which pseudo-labels were accepted
+    accepted: Tensor | None = None  # [U], how far each pseudo-label was: weights in [0, 1], or bool
 
 
 class StepLoader(Protocol):

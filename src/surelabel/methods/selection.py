@@ -1,4 +1,4 @@
-"""Rules that accept or reject pseudo-labels. A rule is a frozen value; its state is passed in and returned."""
+"""Rules that accept, weigh or reject pseudo-labels. A rule is a frozen value; its state is passed in and returned."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ class Select(ABC):
 
     @abstractmethod
     def __call__(self, prediction: Prediction, state: State, step: int) -> tuple[Tensor, State]:
-        """The mask [U] of accepted predictions [U, K], and the new state."""
+        """How far each prediction [U, K] is accepted, weights [U] in [0, 1] or bool, and the new state."""
 
 
 @dataclass(frozen=True)

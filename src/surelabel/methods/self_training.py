@@ -127,18 +127,18 @@ class SelfTraining:
         out, prediction = self._passes(model, teacher, batch)
         logits, strong_logits, _ = out.outputs.tensor_split([len(batch.labels), len(batch.labels) + batch.unlabelled])
         labelled_loss = labelled_cross_entropy(logits, batch.labels)
-        total, parts, mask = labelled_loss, {"labelled": labelled_loss}, None
+        total, parts, weights = labelled_loss, {"labelled": labelled_loss}, None
         if prediction is not None:
             with torch.no_grad():
-                mask, selection = self.select(_gathered(prediction, batch.world), selection, step)
-                mask = mask[batch.world.rows(len(mask))]
+                weights, selection = self.select(_gathered(prediction, batch.world), selection, step)
+                weights = weights[batch.world.rows(len(weights))]
                 target = self.target(prediction.probs)
-            parts["unlabelled"] = masked_cross_entropy(strong_logits, target, mask)  # Eq. 1
+            parts["unlabelled"] = masked_cross_entropy(strong_logits, target, weights)  # Eq. 1
             total = total + self.weight * parts["unlabelled"]
         if out.kl is not None:
             parts["prior"] = self.prior(out.kl, len(batch.labels) * batch.world.size)
             total = total + self.prior.weight_at(step) * parts["prior"]
-        return Losses(total, parts, prediction, mask), selection
+        return Losses(total, parts, prediction, weights), selection
 
     def _passes(self, model: nn.Module, teacher: Network, batch: Batch) -> tuple[Output, Prediction | None]:
         """The model's output for the labelled, then the strong views; the teacher's prediction for the weak ones."""

@@ -33,6 +33,7 @@ CURVES: list[tuple[str, bool, dict[str, str]]] = [
         True,
         {"purity": "right, of those accepted (purity)", "acceptance": "accepted", "pool_confidence": "confidence"},
     ),
+    ("Of how many classes the accepted are, in effect", False, {"effective_classes": "effective classes"}),
     (
         "Losses",
         False,
