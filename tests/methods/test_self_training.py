@@ -17,6 +17,7 @@ from surelabel.methods.selection import Uncertainty
 from surelabel.models.heads import BayesianHead
 from surelabel.models.network import Network, normalised_by
 from surelabel.training import build
+from tests.helpers.runs import POOL
 
 DRAWS = np.random.default_rng(0)  # not used by a linear head
 TASK = Task((1, 8, 8), ("a", "b", "c"), "float32", (0.0,), (1.0,))
@@ -63,7 +64,7 @@ def by_hand(network, batch, threshold, temperature, weight):
 )
 def test_self_training_loss_equals_a_plain_loop(network, batch, name, threshold, temperature, forward):
     method = replace(find(name), forward=forward, weight=1.7)
-    losses, _ = method.loss(network, network, batch, method.select.init(), 0)
+    losses, _ = method.loss(network, network, batch, method.select.init(POOL), 0)
     labelled, unlabelled, total, accepted = by_hand(network, batch, threshold, temperature, 1.7)
     assert 0 < accepted < len(batch.weak)
     assert int(losses.accepted.sum()) == accepted
@@ -122,7 +123,7 @@ def test_bam_loss_equals_algorithm_1(batch, forward, form):
     backbone = build.build_network(RunConfig(network=Settings("wrn-10-1")), TASK).backbone
     network = Network(backbone, BayesianHead(backbone.features, 3, method.head), TASK).double().eval()
     batch = replace(batch, seed=5, step=2)
-    losses, state = method.loss(network, network, batch, method.select.init(), 2)
+    losses, state = method.loss(network, network, batch, method.select.init(POOL), 2)
 
     draw = batch.draws("weights")
     noise = torch.from_numpy(draw.standard_normal((3, backbone.features + 1), dtype=np.float32))
@@ -158,7 +159,7 @@ def test_bam_sharpens_samples_only_for_pseudo_labels(batch, forward):
     config = RunConfig(method="bam-uda", network=Settings("wrn-10-1"), target=target, forward=forward)
     method = build.build_method(config)
     network = build.build_network(config, TASK).double().eval()
-    losses, _ = method.loss(network, network, batch, method.init(), 0)
+    losses, _ = method.loss(network, network, batch, method.init(POOL), 0)
     plain = network.predict(batch.weak, batch.draws("pseudo-labels")).probs
     sharp = network.head.predict(network.features(batch.weak), batch.draws("pseudo-labels"), temperature=0.5).probs
     assert torch.allclose(losses.prediction.probs, sharp)

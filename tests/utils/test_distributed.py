@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from surelabel.config.run import Network, Optimizer
 from surelabel.config.settings import to_yaml
 from surelabel.config.validate import validate
+from surelabel.methods.base import Pool
 from surelabel.training import build, build_data
 from surelabel.training.loop import training_step
 from surelabel.utils.distributed import World
@@ -41,8 +42,8 @@ def exact(tiny, method):
 def losses(run, data, world, wrap):
     """The global losses of the first steps, and the gradient of the first."""
     method = build.build_method(run, len(data.train))
-    state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method)
     loader = replace(build.build_loader(run, data, build_data.build_split(run, data)), world=world)
+    state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method, Pool.of(loader))
     model = wrap(state.network).train()
     found = []
     for _ in range(STEPS):
@@ -79,8 +80,8 @@ def one_of_two_with_batch_norm(rank, runs, data, folder):
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     for run in runs:
         method = build.build_method(run, len(data.train))
-        state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method)
         loader = replace(build.build_loader(run, data, build_data.build_split(run, data)), world=World(rank, 2))
+        state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method, Pool.of(loader))
         model = DistributedDataParallel(state.network).train()
         for _ in range(3):
             training_step(method, model, state, loader(state.step), torch.autograd.backward)

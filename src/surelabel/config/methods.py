@@ -25,10 +25,13 @@ METHODS = {
 ON_FEATURES = ("sure",)
 # Suffixes of any other method, after a plus: an averaged network makes the pseudo-labels.
 TEACHERS = ("ema", "swa")
+# These have one without a suffix.
+TAUGHT: dict[str, str] = {}
 # Settings, or sections of them, that have an effect only for some methods.
 OWNED = (
     "batch.",
     "views.",
+    "align.",
     "selection.",
     "target.",
     "head.",
@@ -40,7 +43,14 @@ OWNED = (
     "fidelity",
 )
 # Settings with a published default for each method.
-FILLED = ("selection.threshold", "selection.quantile", "target.temperature", "weight", "forward", "weak_norm")
+FILLED = (
+    *(f"align.{name}" for name in ("rule", "prior", "decay", "queue")),
+    *(f"selection.{name}" for name in ("threshold", "quantile", "decay")),
+    "target.temperature",
+    "weight",
+    "forward",
+    "weak_norm",
+)
 
 
 def names() -> list[str]:

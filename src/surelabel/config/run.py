@@ -20,12 +20,14 @@ from surelabel.config.constraints import (
     Share,
 )
 from surelabel.config.encoders import EncoderName
-from surelabel.config.methods import find
+from surelabel.config.methods import TAUGHT, find
 from surelabel.utils.errors import UserError
 from surelabel.utils.literals import Device, Drawn, Precision
 
 Forward = Literal["joint", "split"]
 WeakNorm = Literal["batch", "batch-kept", "running"]
+Alignment = Literal["none", "mean", "sinkhorn", "debias"]
+Prior = Literal["uniform", "labels", "labelled-predictions"]
 
 CUSTOM = "custom"  # the name of a user component that is passed in Python
 TABLE_VIEWS = ("noise", "corrupt")  # the other views are for images
@@ -40,6 +42,7 @@ MORE_STEPS = "the learning rate falls along a cosine to the planned last step, s
 
 CONVOLUTIONAL = ReadIf(lambda config: not config.network.name.startswith(("mlp-", "members-", "efficientnet")))
 WARMUP_COSINE = ReadIf(lambda config: config.optimizer.schedule == "warmup-cosine")
+TO_PRIOR = ReadIf(lambda config: config.alignment in ("mean", "sinkhorn"))
 HAS_SMALL_CROPS = ReadIf(lambda config: config.paws.small_crops > 0)
 
 
@@ -113,6 +116,25 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Align:
+    """Distribution alignment: pseudo-labels are given the classes' shares, before they are selected.
+
+    Args:
+        rule: none; mean: each class by its share over the moving mean of the predictions; sinkhorn: the last
+            predictions until all classes have their shares. Default: the method's own
+        prior: the classes' shares: uniform, labels (those of the labels), labelled-predictions (the moving mean of the
+            predictions for them), or a number for each class, separated by commas, which sum to 1
+        decay: decay of the moving means
+        queue: over how many predictions sinkhorn meets the shares; at least ten for each class
+    """
+
+    rule: Literal["none", "mean", "sinkhorn"] | None = None
+    prior: Annotated[str | None, TO_PRIOR] = None
+    decay: Annotated[Share | None, ReadIf(lambda config: config.alignment in ("mean", "debias"))] = None
+    queue: Annotated[PositiveInt | None, ReadIf(lambda config: config.alignment == "sinkhorn")] = None
+
+
+@dataclass(frozen=True)
 class Selection:
     """Which pseudo-labels to accept.
 
@@ -121,11 +143,12 @@ class Selection:
         sharpened: apply the threshold to the sharpened probabilities, as UDA's released code does
         quantile: accept this share of the least uncertain (the paper's Q; for a Bayesian head)
         start: the share at the first step
-        warmup: a duration: how long the share rises from start to quantile
+        warmup: a duration: how long the share rises from start to quantile, or until pseudo-labels count fully
         window: over how many batches the threshold is averaged
         statistic: what is averaged over those batches: variance or std
         inclusive: accept at the threshold too
         lagged: leave the current batch out of the threshold
+        decay: decay of the moving means that a rule compares with
     """
 
     threshold: Share | None = None
@@ -137,6 +160,7 @@ class Selection:
     statistic: Literal["variance", "std"] = "variance"
     inclusive: bool = True
     lagged: bool = False
+    decay: Share | None = None
 
 
 @dataclass(frozen=True)
@@ -387,6 +411,7 @@ class RunConfig:
     network: Network = field(default_factory=Network)
     views: Views = field(default_factory=Views)
     table: Table = field(default_factory=Table)
+    align: Align = field(default_factory=Align)
     selection: Selection = field(default_factory=Selection)
     target: Target = field(default_factory=Target)
     head: Head = field(default_factory=Head)
@@ -458,7 +483,12 @@ class RunConfig:
     @property
     def teaches(self) -> str | None:
         """The average that makes the pseudo-labels: ema or swa; None for the network itself."""
-        return self.method.partition("+")[2] or None
+        return self.method.partition("+")[2] or TAUGHT.get(self.method)
+
+    @property
+    def alignment(self) -> Alignment:
+        """How pseudo-labels are aligned."""
+        return self.align.rule or find(self.method).alignment
 
     @property
     def label_paths(self) -> tuple[str, ...]:

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from surelabel.config.run import RunConfig, Selection, steps_of
 from surelabel.equations import sharpen
-from surelabel.methods.base import State
+from surelabel.methods.base import Pool, PoolPrediction, State
 from surelabel.methods.schedules import linear_warmup
-from surelabel.models.prediction import Prediction
 from surelabel.utils.errors import UserError
 
+NO_STD = "selection by uncertainty needs a Bayesian head, as a bam- method has: a linear head has no std"
 FIRST_LAGGED = 0.02  # the threshold at the first step if the current batch does not count (released code)
 
 
@@ -21,6 +21,9 @@ class Select(ABC):
     """A selection rule."""
 
     reads: ClassVar[frozenset[str]] = frozenset()  # settings
+    keeps: ClassVar[frozenset[str]] = frozenset()  # of its state, what a criterion may read
+    needs_std: ClassVar[bool] = False  # of the predictions: a Bayesian head
+    needs_labelled: ClassVar[bool] = False  # predictions for the labelled samples
 
     def configured(self, config: RunConfig, temperature: float) -> Self:
         """The rule with the settings of a config, for targets sharpened at this temperature."""
@@ -28,14 +31,14 @@ class Select(ABC):
 
     def fill(self, selection: Selection) -> Selection:
         """The settings with the values of this rule in place of None."""
-        return replace(selection, threshold=None, quantile=None)
+        return replace(selection, threshold=None, quantile=None, decay=None)
 
-    def init(self) -> State:
+    def init(self, pool: Pool) -> State:
         """The state before the first step."""
         return {}
 
     @abstractmethod
-    def __call__(self, prediction: Prediction, state: State, step: int) -> tuple[Tensor, State]:
+    def __call__(self, prediction: PoolPrediction, state: State, step: int) -> tuple[Tensor, State]:
         """How far each prediction [U, K] is accepted, weights [U] in [0, 1] or bool, and the new state."""
 
 
@@ -56,9 +59,9 @@ class Confidence(Select):
         return replace(self, threshold=threshold, temperature=temperature if asked.sharpened else 1.0)
 
     def fill(self, selection: Selection) -> Selection:
-        return replace(selection, threshold=self.threshold, quantile=None)
+        return replace(super().fill(selection), threshold=self.threshold)
 
-    def __call__(self, prediction: Prediction, state: State, step: int) -> tuple[Tensor, State]:
+    def __call__(self, prediction: PoolPrediction, state: State, step: int) -> tuple[Tensor, State]:
         probs = prediction.probs if self.temperature == 1 else sharpen(prediction.probs, self.temperature)
         return probs.amax(dim=-1) >= self.threshold, state
 
@@ -84,6 +87,7 @@ class Uncertainty(Select):
     reads: ClassVar[frozenset[str]] = frozenset(
         f"selection.{name}" for name in ("quantile", "start", "warmup", "window", "statistic", "inclusive", "lagged")
     )
+    needs_std: ClassVar[bool] = True
 
     def configured(self, config: RunConfig, temperature: float) -> Self:
         if config.head.samples < 2:
@@ -101,14 +105,14 @@ class Uncertainty(Select):
         )
 
     def fill(self, selection: Selection) -> Selection:
-        return replace(selection, threshold=None, quantile=self.quantile)
+        return replace(super().fill(selection), quantile=self.quantile)
 
-    def init(self) -> State:
+    def init(self, pool: Pool) -> State:
         return {"quantiles": torch.empty(0)}
 
-    def __call__(self, prediction: Prediction, state: State, step: int) -> tuple[Tensor, State]:
+    def __call__(self, prediction: PoolPrediction, state: State, step: int) -> tuple[Tensor, State]:
         if prediction.std is None:
-            raise UserError("selection by uncertainty needs a Bayesian head: a linear head has no std")
+            raise UserError(NO_STD)
         std = prediction.std.gather(-1, prediction.probs.argmax(dim=-1, keepdim=True)).squeeze(-1)
         uncertainty = std.square() if self.statistic == "variance" else std
         level = linear_warmup(self.start, self.quantile, step, self.warmup)

@@ -1,4 +1,7 @@
-"""Self-training with selected pseudo-labels: Algorithm 1 of the paper."""
+"""Self-training with selected pseudo-labels: Algorithm 1 of the paper, and what others put between its steps.
+
+Predict on the weak views, align, select, make targets, learn them on the strong views: each part is a value.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,20 +13,23 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from surelabel.config.run import Forward, RunConfig, WeakNorm
+from surelabel.config.run import Alignment, Forward, RunConfig, WeakNorm
 from surelabel.data.batch import Batch
 from surelabel.data.loader import Loader
 from surelabel.data.source import DataSet, Source
 from surelabel.data.views import View
-from surelabel.equations import labelled_cross_entropy, masked_cross_entropy
-from surelabel.methods.base import Losses, State
+from surelabel.equations import labelled_cross_entropy
+from surelabel.methods.alignment import Align, NoAlignment
+from surelabel.methods.base import Losses, Pool, PoolPrediction, State
+from surelabel.methods.criterion import CrossEntropy
 from surelabel.methods.kl_term import PriorLoss
-from surelabel.methods.selection import Select
+from surelabel.methods.selection import NO_STD, Select
 from surelabel.methods.targets import Hard, Sharpen, Target
 from surelabel.models.heads import Bayesian, BayesianHead, LinearHead
 from surelabel.models.network import Head, Network, Output, normalised_by
 from surelabel.models.prediction import Prediction
 from surelabel.utils.distributed import World
+from surelabel.utils.errors import UserError
 
 Role = Literal["weak", "strong"]
 
@@ -37,11 +43,15 @@ class SelfTraining:
     `sampled_temperature` sharpens each sampled prediction, while `target` sharpens their mean (the released code does
     both). `forward` is "split" (labelled and strong views with gradients, weak views without) or "joint" (one pass
     with gradients over all three, as in the released code). `weak_norm` is how BatchNorm normalises the weak views in
-    the split form: see `network.normalised_by`.
+    the split form: see `network.normalised_by`. With `interpolate`, labels are learnt on random mixtures of the logits
+    that the whole batch's statistics give and those of the labelled samples alone (AdaMatch).
     """
 
     select: Select
     target: Target
+    align: Align = NoAlignment()
+    criterion: CrossEntropy = CrossEntropy()
+    interpolate: bool = False
     views: tuple[Role, Role] | None = ("weak", "strong")
     weight: float = 1.0
     head: Bayesian | None = None
@@ -58,18 +68,25 @@ class SelfTraining:
     def reads(self) -> frozenset[str]:
         read = {"batch.labelled", "views.labelled", "fidelity"}
         if self.views:
-            read |= {"batch.ratio", "target.temperature", "weight", "forward", "weak_norm", *self.select.reads}
+            read |= {"batch.ratio", "target.temperature", "weight", "forward", "weak_norm"}
+            read |= self.align.reads | self.select.reads
             read |= {f"views.{role}" for role in self.views}
         return frozenset(read | ({"head.", "target.sharpen_samples"} if self.head else set()))
 
+    @property
+    def alignment(self) -> Alignment:
+        return self.align.rule
+
     def configured(self, config: RunConfig, samples: int = 1) -> "SelfTraining":
         config.check_divisible("batch.labelled", config.batch.labelled)
+        self._check_parts()
         target, asked = self.target, config.target.temperature
         if asked is not None:
             target = Sharpen(asked) if asked > 0 else Hard()
         temperature = target.temperature or 1.0
         return replace(
             self,
+            align=self.align.configured(config.align) if self.views else self.align,
             select=self.select.configured(config, temperature),
             target=target,
             weight=self.weight if config.weight is None else config.weight,
@@ -81,6 +98,16 @@ class SelfTraining:
             weak_norm=self._weak_norm(config),
         )
 
+    def _check_parts(self) -> None:
+        """Raise where parts do not go together."""
+        if self.select.needs_std and self.head is None:
+            raise UserError(NO_STD)
+        if missing := self.criterion.needs - self.align.keeps - self.select.keeps:
+            raise UserError(
+                f"the criterion {type(self.criterion).__name__} reads {', '.join(sorted(missing))}, which neither "
+                f"{type(self.align).__name__} nor {type(self.select).__name__} keeps: change one of them"
+            )
+
     def _weak_norm(self, config: RunConfig) -> WeakNorm:
         """A teacher's running statistics are averages of the student's: its passes must not update them."""
         asked = config.weak_norm or self.weak_norm
@@ -90,6 +117,7 @@ class SelfTraining:
         return replace(
             config,
             target=replace(config.target, temperature=self.target.temperature),
+            align=self.align.fill(config.align),
             selection=self.select.fill(config.selection),
             weight=self.weight,
             forward=self.forward,
@@ -118,50 +146,83 @@ class SelfTraining:
     def before_evaluation(self, network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
         """The weights are enough."""
 
-    def init(self) -> State:
-        return self.select.init()
+    def init(self, pool: Pool) -> State:
+        return self.align.init(pool) | self.select.init(pool)
 
-    def loss(
-        self, model: nn.Module, teacher: Network, batch: Batch, selection: State, step: int
-    ) -> tuple[Losses, State]:
-        out, prediction = self._passes(model, teacher, batch)
-        logits, strong_logits, _ = out.outputs.tensor_split([len(batch.labels), len(batch.labels) + batch.unlabelled])
-        labelled_loss = labelled_cross_entropy(logits, batch.labels)
-        total, parts, weights = labelled_loss, {"labelled": labelled_loss}, None
-        if prediction is not None:
+    def loss(self, model: nn.Module, teacher: Network, batch: Batch, state: State, step: int) -> tuple[Losses, State]:
+        out, predicted = self._passes(model, teacher, batch)
+        prediction, weights = None, None
+        if predicted is not None:
             with torch.no_grad():
-                weights, selection = self.select(_gathered(prediction, batch.world), selection, step)
-                weights = weights[batch.world.rows(len(weights))]
-                target = self.target(prediction.probs)
-            parts["unlabelled"] = masked_cross_entropy(strong_logits, target, weights)  # Eq. 1
+                aligned, state = self.align(predicted, state, step)
+                weights, kept = self.select(aligned, state, step)
+                state = state | kept
+                rows = batch.world.rows(len(weights))
+                used = predicted if self.align.for_selection_only else aligned
+                prediction = Prediction(used.probs[rows], None if used.std is None else used.std[rows])
+                weights, target = weights[rows], self.target(prediction.probs)
+        logits = self.criterion.labelled(self._labelled_logits(out.outputs, batch), batch.labels, state)
+        labelled_loss = labelled_cross_entropy(logits, batch.labels)
+        total, parts = labelled_loss, {"labelled": labelled_loss}
+        if weights is not None:
+            strong_logits = out.outputs[len(batch.labels) :][: batch.unlabelled]
+            parts["unlabelled"] = self.criterion.unlabelled(strong_logits, target, weights, state)
             total = total + self.weight * parts["unlabelled"]
+            for name, (weight, term) in self.criterion.further(strong_logits, weights, state, batch.world).items():
+                parts[name] = term
+                total = total + weight * term
         if out.kl is not None:
             parts["prior"] = self.prior(out.kl, len(batch.labels) * batch.world.size)
             total = total + self.prior.weight_at(step) * parts["prior"]
-        return Losses(total, parts, prediction, weights), selection
+        return Losses(total, parts, prediction, weights), state
 
-    def _passes(self, model: nn.Module, teacher: Network, batch: Batch) -> tuple[Output, Prediction | None]:
-        """The model's output for the labelled, then the strong views; the teacher's prediction for the weak ones."""
+    def _passes(self, model: nn.Module, teacher: Network, batch: Batch) -> tuple[Output, PoolPrediction | None]:
+        """The model's output for the labelled, then the strong views; the teacher's prediction for the weak ones.
+
+        The prediction is that for the global batch. With `interpolate`, the output ends with the labelled views alone.
+        """
         noise = teacher.head.noise(batch.draws("weights"))  # one draw of the weights for all logits of the step
-        draws = batch.draws("pseudo-labels")
-        first = batch.world.first(batch.unlabelled)
         if batch.weak is None or batch.strong is None:
             return model(batch.labelled, noise), None
+        alone = [batch.labelled] if self.interpolate else []
         learnt = torch.cat([batch.labelled, batch.strong])
         if self.forward == "joint":
-            out = model(torch.cat([learnt, batch.weak]), noise)
-            return out, self._predict(teacher, out.features[len(learnt) :].detach(), draws, first)
+            whole = torch.cat([learnt, batch.weak])
+            out = model([whole, *alone] if alone else whole, noise)
+            features = out.features.detach()
+            labelled, weak = features[: len(batch.labels)], features[len(learnt) :][: batch.unlabelled]
+            return out, self._predictions(teacher, labelled, weak, batch)
         with torch.no_grad(), normalised_by(self.weak_norm, teacher):
-            prediction = self._predict(teacher, teacher.features(batch.weak), draws, first)
-        return model(learnt, noise), prediction
+            seen = torch.cat([batch.labelled, batch.weak]) if self._needs_labelled else batch.weak
+            features = teacher.features(seen)
+            prediction = self._predictions(teacher, features[: -batch.unlabelled], features[-batch.unlabelled :], batch)
+        return model([learnt, *alone] if alone else learnt, noise), prediction
+
+    @property
+    def _needs_labelled(self) -> bool:
+        return self.align.needs_labelled or self.select.needs_labelled
+
+    def _predictions(self, teacher: Network, labelled: Tensor, weak: Tensor, batch: Batch) -> PoolPrediction:
+        """Those of the global batch, from this rank's features."""
+        gather, first = batch.world.gather, batch.world.first
+        made = self._predict(teacher, weak, batch.draws("pseudo-labels"), first(len(weak)))
+        std = None if made.std is None else gather(made.std)
+        positions = None if batch.positions is None else gather(batch.positions)
+        if not self._needs_labelled:
+            return PoolPrediction(gather(made.probs), std, positions)
+        known = self._predict(teacher, labelled, batch.draws("labelled predictions"), first(len(labelled)))
+        return PoolPrediction(gather(made.probs), std, positions, gather(known.probs), gather(batch.labels))
 
     def _predict(self, teacher: Network, features: Tensor, draws: Generator, first: int) -> Prediction:
         if isinstance(teacher.head, BayesianHead):
             return teacher.head.predict(features, draws, first, self.sampled_temperature)
         return teacher.head.predict(features, draws, first)
 
-
-def _gathered(prediction: Prediction, world: World) -> Prediction:
-    """The prediction for the global batch."""
-    std = None if prediction.std is None else world.gather(prediction.std)
-    return Prediction(world.gather(prediction.probs), std)
+    def _labelled_logits(self, outputs: Tensor, batch: Batch) -> Tensor:
+        logits = outputs[: len(batch.labels)]
+        if not self.interpolate:
+            return logits
+        alone = outputs[-len(batch.labels) :]
+        rows = len(logits) * batch.world.size
+        drawn = batch.draws("interpolation").random((rows, logits.shape[1]), dtype=np.float32)[batch.world.rows(rows)]
+        return alone + torch.from_numpy(drawn).to(logits) * (logits - alone)
