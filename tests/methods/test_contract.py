@@ -8,7 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from surelabel.config.methods import on_pixels
-from surelabel.config.run import Optimizer
+from surelabel.config.run import Align, Optimizer, Selection
 from surelabel.data.batch import Crops
 from surelabel.training import build
 from surelabel.training.loop import training_step
@@ -17,6 +17,7 @@ from surelabel.utils import devices
 from surelabel.utils.rng import generator
 from tests.helpers.runs import initial_state, loader_of
 
+EARLY = Selection(warmup=2)  # within six steps
 LARS = Optimizer(lr=0.5, nesterov=False, weight_decay=1e-3, lars_trust=0.02, schedule="warmup-cosine", warmup=0.2)
 # Every method in both forms of the pass; a teacher with each head, with and without PAWS; LARS.
 CASES = [(method, {"forward": form}) for method in on_pixels() if "paws" not in method for form in ("split", "joint")]
@@ -24,6 +25,11 @@ CASES += [(method, {}) for method in ("fixmatch+ema", "bam-uda+swa", "paws", "pa
 CASES += [("paws", {"optimizer": LARS}), ("bam-paws+ema", {"optimizer": LARS})]
 # What a state can hold: an average, a queue of quantiles, momentum of LARS, a support, and a teacher's average.
 RESUMED = [("fixmatch", {}), ("bam-uda", {"forward": "joint"}), ("pseudo-label+swa", {}), CASES[-1]]
+# And what rules and alignments remember: moving means, the last class of each sample, a queue of predictions.
+RULES = ("flexmatch", "adamatch", "debiaspl", "softmatch", "freematch", "finessl-margin", "dash", "mean-teacher")
+RESUMED += [(method, {"selection": EARLY}) for name in RULES for method in (name, f"bam-{name}")]
+RESUMED += [("flexmatch+ema", {"selection": EARLY}), ("bam-freematch+swa", {})]
+RESUMED += [("bam-fixmatch", {"align": Align("sinkhorn", queue=100)}), ("uda", {"align": Align("mean", "labels")})]
 
 
 def case_id(case):

@@ -13,9 +13,9 @@ from surelabel.config.run import Network as Settings
 from surelabel.config.run import RunConfig, Target
 from surelabel.data.batch import Batch, Task
 from surelabel.methods.kl_term import PriorLoss
-from surelabel.methods.selection import Uncertainty
+from surelabel.methods.selection import Confidence, Uncertainty
 from surelabel.models.heads import BayesianHead
-from surelabel.models.network import Network, normalised_by
+from surelabel.models.network import Network, normalised_by, running_statistics
 from surelabel.training import build
 from tests.helpers.runs import POOL
 
@@ -112,6 +112,24 @@ def test_self_training_weak_norm_is_used(network, batch, weak_norm):
         probs = expected.predict(batch.weak, DRAWS).probs
     losses, _ = replace(find("fixmatch"), weak_norm=weak_norm).loss(network, network, batch, {}, 0)
     assert torch.equal(losses.prediction.probs, probs)
+
+
+@pytest.mark.parametrize("forward", ["split", "joint"])
+def test_interpolated_logits_lie_between_those_of_two_normalisations(network, batch, forward):
+    """AdaMatch: the whole batch's statistics, and those of the labelled samples alone, which leave no trace."""
+    method = replace(find("fixmatch"), interpolate=True, forward=forward, select=Confidence(2.0))
+    network.train()
+    whole, alone = copy.deepcopy(network), copy.deepcopy(network)
+    learnt = [batch.labelled, batch.strong] + ([batch.weak] if forward == "joint" else [])
+    first, second = whole(torch.cat(learnt)).outputs[:4], alone(batch.labelled).outputs
+    share = torch.from_numpy(batch.draws("interpolation").random((4, 3), dtype=np.float32))
+    logits = share * first + (1 - share) * second
+    losses, _ = method.loss(network, network, batch, {}, 0)
+    expected = -logits.log_softmax(1)[torch.arange(4), batch.labels].mean()
+    assert losses.total.item() == pytest.approx(expected.item(), rel=1e-6)
+    assert not torch.allclose(first, second, rtol=1e-3)
+    for mine, theirs in zip(running_statistics(network), running_statistics(whole), strict=True):
+        torch.testing.assert_close(mine, theirs)
 
 
 @pytest.mark.parametrize("form", ["elbo", "mean"])

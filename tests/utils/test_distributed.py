@@ -25,7 +25,7 @@ from surelabel.utils.errors import UserError
 from tests.conftest import PATIENCE, signalled
 from tests.helpers.runs import fit_folder
 
-METHODS = ["fixmatch", "bam-uda", "paws", "bam-paws+ema"]
+METHODS = ["fixmatch", "bam-uda", "paws", "bam-paws+ema", "bam-flexmatch", "adamatch", "freematch", "dash", "softmatch"]
 DIVIDED_BY_BATCH = ["bam-fixmatch", "bam-paws"]  # the KL term, as the released code has it
 STEPS = 8
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
@@ -13,12 +13,14 @@ from surelabel.methods.base import Pool, PoolPrediction, State
 from surelabel.methods.schedules import linear_warmup
 from surelabel.utils.errors import UserError
 
+FILLED = ("threshold", "quantile", "decay")  # settings with a published default for each rule
 NO_STD = "selection by uncertainty needs a Bayesian head, as a bam- method has: a linear head has no std"
 FIRST_LAGGED = 0.02  # the threshold at the first step if the current batch does not count (released code)
 
 
+@dataclass(frozen=True)
 class Select(ABC):
-    """A selection rule."""
+    """A selection rule. Of the settings in `FILLED`, it has those as fields that it reads."""
 
     reads: ClassVar[frozenset[str]] = frozenset()  # settings
     keeps: ClassVar[frozenset[str]] = frozenset()  # of its state, what a criterion may read
@@ -27,11 +29,16 @@ class Select(ABC):
 
     def configured(self, config: RunConfig, temperature: float) -> Self:
         """The rule with the settings of a config, for targets sharpened at this temperature."""
-        return self
+        asked = {name: getattr(config.selection, name) for name in self._filled()}
+        return replace(self, **{name: value for name, value in asked.items() if value is not None})
 
     def fill(self, selection: Selection) -> Selection:
         """The settings with the values of this rule in place of None."""
-        return replace(selection, threshold=None, quantile=None, decay=None)
+        filled: dict[str, Any] = dict.fromkeys(FILLED) | {name: getattr(self, name) for name in self._filled()}
+        return replace(selection, **filled)
+
+    def _filled(self) -> list[str]:
+        return [name for name in FILLED if f"selection.{name}" in self.reads]
 
     def init(self, pool: Pool) -> State:
         """The state before the first step."""
@@ -54,12 +61,8 @@ class Confidence(Select):
     reads: ClassVar[frozenset[str]] = frozenset({"selection.threshold", "selection.sharpened"})
 
     def configured(self, config: RunConfig, temperature: float) -> Self:
-        asked = config.selection
-        threshold = self.threshold if asked.threshold is None else asked.threshold
-        return replace(self, threshold=threshold, temperature=temperature if asked.sharpened else 1.0)
-
-    def fill(self, selection: Selection) -> Selection:
-        return replace(super().fill(selection), threshold=self.threshold)
+        made = super().configured(config, temperature)
+        return replace(made, temperature=temperature if config.selection.sharpened else 1.0)
 
     def __call__(self, prediction: PoolPrediction, state: State, step: int) -> tuple[Tensor, State]:
         probs = prediction.probs if self.temperature == 1 else sharpen(prediction.probs, self.temperature)
@@ -94,8 +97,7 @@ class Uncertainty(Select):
             raise UserError(f"head.samples must be at least 2: {config.method} selects by the std of the samples")
         asked = config.selection
         return replace(
-            self,
-            quantile=self.quantile if asked.quantile is None else asked.quantile,
+            super().configured(config, temperature),
             start=asked.start,
             warmup=steps_of(asked.warmup, config.steps),
             window=asked.window,
@@ -103,9 +105,6 @@ class Uncertainty(Select):
             inclusive=asked.inclusive,
             lagged=asked.lagged,
         )
-
-    def fill(self, selection: Selection) -> Selection:
-        return replace(super().fill(selection), quantile=self.quantile)
 
     def init(self, pool: Pool) -> State:
         return {"quantiles": torch.empty(0)}

@@ -37,7 +37,7 @@ CURVES: list[tuple[str, bool, dict[str, str]]] = [
     (
         "Losses",
         False,
-        {f"{kind}_loss": kind for kind in ("labelled", "unlabelled", "prior")} | {"me_max_loss": "me-max"},
+        {f"{kind}_loss": kind for kind in ("labelled", "unlabelled", "fairness", "prior")} | {"me_max_loss": "me-max"},
     ),
 ]
 Confusion = tuple[int, int, int, float]  # true class, predicted class, count, fraction of the true class
