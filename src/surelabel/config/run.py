@@ -344,8 +344,8 @@ class RunConfig:
     """One training run.
 
     Args:
-        method: sure; supervised, pseudo-label, uda, fixmatch, paws, or bam- before one of the last four;
-            bam-uda-no-sigma; +ema or +swa after any but sure
+        method: sure; supervised, pseudo-label, uda, fixmatch, flexmatch, paws, ..., with bam- before it for a Bayesian
+            last layer, and +ema or +swa after it; `surelabel methods` lists them all
         data: phc, cifar10, cifar100, mnist, fashion-mnist, imagenet, or the path of a folder of images or tar shards,
             or of a .npz, .npy, .csv or .parquet file;
             cifar10-lt10, -lt100, and likewise cifar100: long-tailed, the largest class 10 or 100 times the smallest
