@@ -87,8 +87,8 @@ def measured(run: RunConfig) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """In the order of the registry."""
-    order = {name: number for number, name in enumerate([*DEFAULT, *METHODS])}
+    """Each method with a Bayesian head below its plain one."""
+    order = {name: number for number, name in enumerate(dict.fromkeys([*DEFAULT, *METHODS]))}
     headings = ["method", *(heading for heading, _ in COLUMNS.values())]
     lines = [headings, ["---"] * len(headings)]
     for row in sorted(rows, key=lambda row: order.get(row["method"], len(order))):
