@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from surelabel.cli.main import main
 from surelabel.config.methods import METHODS
 from surelabel.config.papers import WHAT, described
@@ -35,3 +37,24 @@ def test_methods_that_the_page_lists_have_short_files():
         name = target.partition(":")[0].rpartition(".")[2]
         if name not in ("sure", "paws"):
             assert len((source / f"{name}.py").read_text().splitlines()) < 80, name
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--method fixmatch --selection.decay 0.9", "--selection.decay has no effect on this run (fixmatch)"),
+        ("--method fixmatch --align.prior labels", "--align.prior has no effect on this run (fixmatch)"),
+        ("--method softmatch --align.queue 100", "--align.queue has no effect on this run (softmatch)"),
+        ("--method supervised --align.rule mean", "--align.rule has no effect on this run (supervised)"),
+        ("--method bam-flexmatch --selection.quantile 0.5", "--selection.quantile has no effect"),
+        ("--method flexmatch --head.samples 5", "--head.samples has no effect"),
+        ("--method debiaspl --align.rule none", "align.rule none does not go with DebiasPL"),
+        ("--method softmatch --align.rule debias", "align.rule cannot be 'debias'"),
+        ("--method uda --align.rule mean --align.prior 0.5,0.6", "must sum to 1"),
+    ],
+)
+def test_settings_that_a_method_does_not_read_are_refused(words, says, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main(["fit", "phc", *words.split(), "--steps", "1", "--out", str(out)]) == 2
+    assert says in capsys.readouterr().err
+    assert not out.exists()

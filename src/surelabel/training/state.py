@@ -14,7 +14,7 @@ from surelabel.utils.distributed import ALONE, World
 
 @dataclass
 class TrainState:
-    """The network, its average, the optimizers, the state of the selection rule, and the step.
+    """The network, its average, the optimizers, what the method remembers (`selection`), and the step.
 
     With `average_teaches`, the average makes the pseudo-labels, else the network does. The average is evaluated, or
     the network if there is none.
