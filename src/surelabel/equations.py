@@ -38,7 +38,12 @@ def harden(probs: Tensor) -> Tensor:
 
 
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    """H(p, q) = -Σ_k p_k log q_k for each sample. logits [N, K], target [N, K] -> [N]."""
+    """H(p, q) = -Σ_k p_k log q_k for each sample. logits [N, K], target [N, K] -> [N].
+
+    Of logits [N, E, K] of E members, the mean over these.
+    """
+    if logits.ndim == 3:
+        return -(target[:, None] * logits.log_softmax(-1)).sum(-1).mean(-1)
     return -(target * logits.log_softmax(-1)).sum(-1)
 
 
@@ -50,7 +55,7 @@ def labelled_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 def masked_cross_entropy(logits: Tensor, target: Tensor, mask: Tensor) -> Tensor:
     """L_u, Eq. (1): (1/µB) Σ_u mask_u H(target_u, q_u).
 
-    logits [U, K], target [U, K], mask [U] -> scalar. The mean is over the batch, not over the
+    logits [U, K] or [U, E, K], target [U, K], mask [U] -> scalar. The mean is over the batch, not over the
     accepted samples. No gradient reaches the target.
     """
     return (cross_entropy(logits, target.detach()) * mask).mean()

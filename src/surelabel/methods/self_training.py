@@ -15,12 +15,14 @@ from surelabel.data.batch import Batch
 from surelabel.data.loader import Loader
 from surelabel.data.source import DataSet, Source
 from surelabel.data.views import View
-from surelabel.equations import labelled_cross_entropy, masked_cross_entropy
-from surelabel.methods.base import Losses, State
+from surelabel.equations import masked_cross_entropy
+from surelabel.methods.base import Losses, State, StepLoader
+from surelabel.methods.calibrators import calibrator_of
+from surelabel.methods.calibrators.base import Calibrator
 from surelabel.methods.kl_term import PriorLoss
 from surelabel.methods.selection import Select
 from surelabel.methods.targets import Hard, Sharpen, Target
-from surelabel.models.heads import Bayesian, BayesianHead, LinearHead
+from surelabel.models.heads import Bayesian, BayesianHead
 from surelabel.models.network import Head, Network, Output, normalised_by
 from surelabel.models.prediction import Prediction
 from surelabel.utils.distributed import World
@@ -37,7 +39,7 @@ class SelfTraining:
     `sampled_temperature` sharpens each sampled prediction, while `target` sharpens their mean (the released code does
     both). `forward` is "split" (labelled and strong views with gradients, weak views without) or "joint" (one pass
     with gradients over all three, as in the released code). `weak_norm` is how BatchNorm normalises the weak views in
-    the split form: see `network.normalised_by`.
+    the split form: see `network.normalised_by`. The `calibrator` may change the head, the batch and the loss.
     """
 
     select: Select
@@ -50,6 +52,7 @@ class SelfTraining:
     forward: Forward = "split"
     weak_norm: WeakNorm = "running"
     ratio: int = 7
+    calibrator: Calibrator = Calibrator()
 
     family: ClassVar[str] = "self-training"
     averaged: ClassVar[bool] = True
@@ -68,17 +71,19 @@ class SelfTraining:
         if asked is not None:
             target = Sharpen(asked) if asked > 0 else Hard()
         temperature = target.temperature or 1.0
+        calibrator = calibrator_of(config)
         return replace(
             self,
             select=self.select.configured(config, temperature),
             target=target,
             weight=self.weight if config.weight is None else config.weight,
-            head=self.head and Bayesian.of(config.head),
+            head=None if calibrator.has_head else self.head and Bayesian.of(config.head),
             sampled_temperature=temperature if config.target.sharpen_samples else 1.0,
             prior=PriorLoss.of(config, samples),
             # A separate teacher cannot be part of the student's pass.
             forward="split" if config.teaches else config.forward or self.forward,
             weak_norm=self._weak_norm(config),
+            calibrator=calibrator,
         )
 
     def _weak_norm(self, config: RunConfig) -> WeakNorm:
@@ -97,7 +102,9 @@ class SelfTraining:
         )
 
     def build_head(self, config: RunConfig, features: int, classes: int) -> Head:
-        return BayesianHead(features, classes, self.head) if self.head else LinearHead(features, classes)
+        if self.head is not None:
+            return BayesianHead(features, classes, self.head)
+        return self.calibrator.build_head(features, classes)
 
     def build_loader(
         self,
@@ -107,16 +114,18 @@ class SelfTraining:
         device: torch.device,
         view: Callable[[str], View],
         world: World,
-    ) -> Loader:
+    ) -> StepLoader:
         weak, strong = map(view, self.views) if self.views else (None, None)
         size, ratio = config.batch.labelled, config.batch.ratio
-        return Loader(data.train, labelled, config.seed, size, ratio, device, view("labelled"), weak, strong, world)
+        return self.calibrator.wrapped(
+            Loader(data.train, labelled, config.seed, size, ratio, device, view("labelled"), weak, strong, world)
+        )
 
-    def before_training(self, network: Network, loader: Loader) -> None:
-        """Nothing."""
+    def before_training(self, network: Network, loader: StepLoader) -> None:
+        self.calibrator.check(network, len(loader.labelled))
 
     def before_evaluation(self, network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
-        """The weights are enough."""
+        self.calibrator.before_evaluation(network, source, labelled, batch)
 
     def init(self) -> State:
         return self.select.init()
@@ -124,9 +133,10 @@ class SelfTraining:
     def loss(
         self, model: nn.Module, teacher: Network, batch: Batch, selection: State, step: int
     ) -> tuple[Losses, State]:
+        batch = self.calibrator.prepared(batch)
         out, prediction = self._passes(model, teacher, batch)
         logits, strong_logits, _ = out.outputs.tensor_split([len(batch.labels), len(batch.labels) + batch.unlabelled])
-        labelled_loss = labelled_cross_entropy(logits, batch.labels)
+        labelled_loss = self.calibrator.labelled_loss(logits, batch)
         total, parts, mask = labelled_loss, {"labelled": labelled_loss}, None
         if prediction is not None:
             with torch.no_grad():
@@ -135,6 +145,9 @@ class SelfTraining:
                 target = self.target(prediction.probs)
             parts["unlabelled"] = masked_cross_entropy(strong_logits, target, mask)  # Eq. 1
             total = total + self.weight * parts["unlabelled"]
+        if (penalty := self.calibrator.penalty(torch.cat([logits, strong_logits]))) is not None:
+            parts["penalty"], weight = penalty
+            total = total + weight * parts["penalty"]
         if out.kl is not None:
             parts["prior"] = self.prior(out.kl, len(batch.labels) * batch.world.size)
             total = total + self.prior.weight_at(step) * parts["prior"]
@@ -142,7 +155,7 @@ class SelfTraining:
 
     def _passes(self, model: nn.Module, teacher: Network, batch: Batch) -> tuple[Output, Prediction | None]:
         """The model's output for the labelled, then the strong views; the teacher's prediction for the weak ones."""
-        noise = teacher.head.noise(batch.draws("weights"))  # one draw of the weights for all logits of the step
+        noise = self.calibrator.noise(teacher.head, batch, self.forward == "joint")
         draws = batch.draws("pseudo-labels")
         first = batch.world.first(batch.unlabelled)
         if batch.weak is None or batch.strong is None:
