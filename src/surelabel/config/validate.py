@@ -10,7 +10,7 @@ from surelabel.utils.errors import UserError
 # Families whose methods take no calibrator, and why.
 NOT_CALIBRATED = {
     "paws": "it predicts by neighbours, without logits to act on. Leave calibrator out; paws.smoothing smooths labels",
-    "sure": "it is calibrated by the labels that it leaves out. Leave calibrator out",
+    "sure": "it is calibrated by the labels that it leaves out. Leave calibrator out, or choose another method",
 }
 
 
