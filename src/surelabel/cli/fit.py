@@ -45,7 +45,7 @@ EXTRA = {
 }
 SHOWN = {
     "data": ("labels", "label_column", "group_column", "drawn", "data_dir", "holdout", "image_size", "encoder"),
-    "run": ("method", "calibrator", "steps", "seed", "out", "init", "fidelity"),
+    "run": ("method", "steps", "seed", "out", "init", "fidelity"),
     "machine": ("device", "threads", "devices", "nodes", "precision"),
     "often changed": ("network.name", "optimizer.lr", "batch.labelled", "batch.ratio", "evaluation.every"),
 }
