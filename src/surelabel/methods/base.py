@@ -35,14 +35,9 @@ class Losses:
 class StepLoader(Protocol):
     """Makes the batch of a step, as a function of the seed and the step only."""
 
-    @property
-    def source(self) -> Source: ...
-
-    @property
-    def labelled(self) -> NDArray[np.int64]: ...
-
-    @property
-    def world(self) -> World: ...
+    source: Source
+    labelled: NDArray[np.int64]
+    world: World
 
     def __call__(self, step: int) -> Any: ...
 

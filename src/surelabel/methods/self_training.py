@@ -16,7 +16,7 @@ from surelabel.data.loader import Loader
 from surelabel.data.source import DataSet, Source
 from surelabel.data.views import View
 from surelabel.equations import masked_cross_entropy
-from surelabel.methods.base import Losses, State, StepLoader
+from surelabel.methods.base import Losses, State
 from surelabel.methods.calibrators import calibrator_of
 from surelabel.methods.calibrators.base import Calibrator
 from surelabel.methods.kl_term import PriorLoss
@@ -114,14 +114,14 @@ class SelfTraining:
         device: torch.device,
         view: Callable[[str], View],
         world: World,
-    ) -> StepLoader:
+    ) -> Loader:
         weak, strong = map(view, self.views) if self.views else (None, None)
         size, ratio = config.batch.labelled, config.batch.ratio
         return self.calibrator.wrapped(
             Loader(data.train, labelled, config.seed, size, ratio, device, view("labelled"), weak, strong, world)
         )
 
-    def before_training(self, network: Network, loader: StepLoader) -> None:
+    def before_training(self, network: Network, loader: Loader) -> None:
         self.calibrator.check(network, len(loader.labelled))
 
     def before_evaluation(self, network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:

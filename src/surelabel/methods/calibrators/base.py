@@ -12,7 +12,6 @@ from surelabel.data.batch import Batch
 from surelabel.data.loader import Loader
 from surelabel.data.source import Source
 from surelabel.equations import labelled_cross_entropy
-from surelabel.methods.base import StepLoader
 from surelabel.models.heads import LinearHead
 from surelabel.models.network import Head, Network
 
@@ -32,7 +31,7 @@ class Calibrator:
         """The last layer, where the method has no Bayesian one."""
         return LinearHead(features, classes)
 
-    def wrapped(self, loader: Loader) -> StepLoader:
+    def wrapped(self, loader: Loader) -> Loader:
         """The loader, with what the losses need."""
         return loader
 

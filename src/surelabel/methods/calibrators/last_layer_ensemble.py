@@ -3,19 +3,15 @@
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from surelabel.config.run import Calibration, RunConfig
 from surelabel.data.batch import Batch
 from surelabel.data.loader import Loader
-from surelabel.data.source import Source
 from surelabel.methods.calibrators.base import Calibrator
 from surelabel.models.ensemble_head import EnsembleHead
-from surelabel.utils.distributed import World
 from surelabel.utils.rng import generator
 
 
@@ -26,28 +22,15 @@ class WeighedBatch(Batch):
     weights: Tensor  # [B, E]
 
 
-@dataclass(frozen=True)
-class WeighedLoader:
-    """The batches of a loader, with the weights of their labels."""
+@dataclass(frozen=True, kw_only=True)
+class WeighedLoader(Loader):
+    """A loader that adds the weights of the labels."""
 
-    loader: Loader
     weights: Tensor  # [N, E], of the whole pool
 
-    @property
-    def source(self) -> Source:
-        return self.loader.source
-
-    @property
-    def labelled(self) -> NDArray[np.int64]:
-        return self.loader.labelled
-
-    @property
-    def world(self) -> World:
-        return self.loader.world
-
     def __call__(self, step: int) -> WeighedBatch:
-        drawn = torch.from_numpy(self.loader.indices(step)[0])
-        return WeighedBatch(**vars(self.loader(step)), weights=self.weights[drawn].to(self.loader.device))
+        drawn = torch.from_numpy(self.indices(step)[0])
+        return WeighedBatch(**vars(super().__call__(step)), weights=self.weights[drawn].to(self.device))
 
 
 @dataclass(frozen=True)
@@ -74,7 +57,7 @@ class LastLayerEnsemble(Calibrator):
         if self.bootstrap:
             drawn = generator(loader.seed, "bootstrap").exponential(size=(len(loader.labelled), self.members))
             weights[torch.from_numpy(loader.labelled)] = torch.from_numpy(drawn / drawn.mean(0)).float()
-        return WeighedLoader(loader, weights)
+        return WeighedLoader(**vars(loader), weights=weights)
 
     def labelled_loss(self, logits: Tensor, batch: Batch) -> Tensor:
         """The mean over members of their weighted cross-entropies; logits [B, E, K]."""
