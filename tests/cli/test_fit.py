@@ -49,7 +49,7 @@ def test_fit_chooses_the_recipe_by_method_and_data(tmp_path):
         (["--calibrator", "mixup", "--calibration.members", "4"], "--calibration.members has no effect"),
         (["--method", "bam-uda", "--calibrator", "mc-dropout", "--head.samples", "9"], "--head.samples has no effect"),
         (["--calibrator", "mc-dropout", "--calibration.dropout", "1"], "must be at least 0 and below 1"),
-        (["--calibrator", "laplace", "--calibration.samples", "1"], "must be at least 2"),
+        (["--calibrator", "mc-dropout", "--calibration.samples", "1"], "must be at least 2"),
         (["--calibrator", "dropout"], "Did you mean 'mc-dropout'"),
         (["--method", "bam-uda", "--calibrator", "laplace"], "choose the method without bam-"),
         (["--method", "paws", "--calibrator", "mixup"], "cannot be combined with paws"),

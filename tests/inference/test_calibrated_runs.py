@@ -107,12 +107,12 @@ def test_laplace_is_fitted_to_the_labelled_samples_of_the_run(runs):
     run = load(runs("laplace").path)
     head = run.network.head
     assert isinstance(head, LaplaceHead)
-    before = head.drawn.clone()
-    assert len(before) == 50
+    before = head.covariances.clone()
+    assert len(before) == 10
     images = torch.from_numpy(run.data.train.samples(run.labelled))
     with torch.no_grad():
         head.fit(run.network.features(images))
-    torch.testing.assert_close(head.drawn, before)
+    torch.testing.assert_close(head.covariances, before)
 
 
 @pytest.mark.slow

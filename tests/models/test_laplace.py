@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from surelabel.models import laplace
+from surelabel.models.laplace_head import LaplaceHead
+from surelabel.utils.rng import generator
 
 STORED = json.loads((Path(__file__).parent / "fixtures" / "laplace.json").read_text())
 
@@ -31,10 +33,6 @@ class Case:
     def reordered(self, key):
         """A matrix over the parameters, in our order: class by class, each with its bias last."""
         return self.values[key][self.order][:, self.order]
-
-    def root(self):
-        """The square root of the covariance, by which `draw` scales."""
-        return self.posterior.draw(torch.eye(self.mean.numel()).double()).flatten(1) - self.mean.flatten()
 
 
 @pytest.fixture(params=["few", "many"])
@@ -62,12 +60,13 @@ def test_hessian_is_that_of_the_cross_entropy(case):
     torch.testing.assert_close(posterior.vectors * posterior.values @ posterior.vectors.T, exact)
 
 
-def test_covariance_equals_laplace_torch(case):
-    root = case.root()
-    torch.testing.assert_close(root @ root.T, case.reordered("covariance"))
-    into_logits = torch.einsum("nd,kj->nkjd", case.new, torch.eye(len(case.mean)).double()).flatten(2) @ root
-    expected = case.values["logit_covariance"]
-    torch.testing.assert_close(into_logits @ into_logits.transpose(1, 2), expected)
+def test_covariances_equal_laplace_torch(case):
+    classes, width = case.mean.shape
+    whole = case.reordered("covariance").view(classes, width, classes, width)
+    found = case.posterior.covariances()
+    torch.testing.assert_close(found, torch.stack([whole[k, :, k] for k in range(classes)]))
+    variances = torch.einsum("nd,kde,ne->nk", case.new, found, case.new)
+    torch.testing.assert_close(variances, case.values["logit_covariance"].diagonal(dim1=1, dim2=2))
 
 
 def test_best_precision_equals_laplace_torch(case):
@@ -76,14 +75,24 @@ def test_best_precision_equals_laplace_torch(case):
     assert chosen == pytest.approx(case.values["best_precision"].item(), rel=1e-5)
 
 
-def test_mean_of_draws_equals_laplace_torch(case):
-    count = 200_000
-    torch.manual_seed(1)
-    weights = case.posterior.draw(torch.randn(count, case.mean.numel(), dtype=torch.float64))
-    probs = torch.einsum("nd,mkd->nmk", case.new, weights).softmax(-1).mean(1)
-    # 5 standard errors of both means together; the std of a probability is at most one half.
-    tolerance = 5 * 0.5 * (1 / count + 1 / STORED["draws"]) ** 0.5
-    torch.testing.assert_close(probs, case.values["mean_of_draws"], rtol=0, atol=tolerance)
+def test_predictions_equal_laplace_torch(case):
+    classes, width = case.mean.shape
+    head = LaplaceHead(width - 1, classes, case.precision).double().eval()
+    head.load_state_dict({"weight": case.values["weight"], "bias": case.values["bias"]}, strict=False)
+    head.fit(case.values["inputs"])
+    prediction = head.predict(case.values["new"], generator(0, "not used"))
+    torch.testing.assert_close(prediction.probs, case.values["probit"])
+
+
+def test_probit_is_near_the_mean_over_gaussian_logits():
+    """Of two classes, whose logits' difference is a Gaussian, by numerical integration."""
+    for gap, variance in ((1.0, 0.5), (3.0, 4.0), (0.5, 20.0)):
+        grid = torch.linspace(-9, 9, 20_001, dtype=torch.float64)
+        density = torch.exp(-grid.square() / 2) / (2 * torch.pi) ** 0.5
+        exact = torch.trapezoid(density * torch.sigmoid(gap + grid * variance**0.5), grid)
+        # The other logit is certain, so the difference has the variance of the first.
+        found = laplace.probit(torch.tensor([[gap, 0.0]]), torch.tensor([[variance, 0.0]]))[0, 0]
+        assert found.item() == pytest.approx(exact.item(), abs=0.02)
 
 
 def test_eigenvectors_held_are_counted(case):

@@ -30,7 +30,7 @@ WeakNorm = Literal["batch", "batch-kept", "running"]
 CalibratorName = Literal[
     "none", "label-smoothing", "margin-penalty", "mixup", "mc-dropout", "last-layer-ensemble", "laplace"
 ]
-AVERAGING = ("mc-dropout", "last-layer-ensemble", "laplace")  # calibrators whose predictions have a std
+AVERAGING = ("mc-dropout", "last-layer-ensemble")  # calibrators whose predictions have a std
 
 CUSTOM = "custom"  # the name of a user component that is passed in Python
 TABLE_VIEWS = ("noise", "corrupt")  # the other views are for images
@@ -196,7 +196,7 @@ class Calibration:
         margin_weight: margin-penalty: weight of its term of the loss
         mixup_alpha: mixup: the shares of two samples are drawn from Beta(α, α)
         dropout: mc-dropout: probability that a feature is left out
-        samples: mc-dropout and laplace: how many sampled predictions are averaged
+        samples: mc-dropout: how many sampled predictions are averaged
         members: last-layer-ensemble: number of last layers
         bootstrap: last-layer-ensemble: weigh the labels differently for each layer
         prior_precision: laplace: one over the variance of the weights' Gaussian prior; default: what makes the labels
@@ -208,7 +208,7 @@ class Calibration:
     margin_weight: Annotated[NotNegative, calibrated_by("margin-penalty")] = 0.1
     mixup_alpha: Annotated[PositiveFloat, calibrated_by("mixup")] = 0.2
     dropout: Annotated[Proportion, calibrated_by("mc-dropout")] = 0.5
-    samples: Annotated[int, AtLeast(2), calibrated_by("mc-dropout", "laplace")] = 50
+    samples: Annotated[int, AtLeast(2), calibrated_by("mc-dropout")] = 50
     members: Annotated[int, AtLeast(2), calibrated_by("last-layer-ensemble")] = 5
     bootstrap: Annotated[bool, calibrated_by("last-layer-ensemble")] = True
     prior_precision: Annotated[PositiveFloat | None, calibrated_by("laplace")] = None

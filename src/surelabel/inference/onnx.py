@@ -19,6 +19,7 @@ from surelabel.inference.onnx_table import TableNetwork
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.models.backbones.pretrained import OFFSET, SCALE, Encoder
 from surelabel.models.heads import BayesianHead
+from surelabel.models.laplace_head import LaplaceHead
 from surelabel.models.layers_head import LayersHead, mean_and_std
 from surelabel.models.members_head import MembersHead
 from surelabel.models.network import Network
@@ -93,6 +94,7 @@ class Exported(nn.Module):
     noise: Tensor
     weights: Tensor
     biases: Tensor
+    covariances: Tensor
     support: Tensor
     votes: Tensor
 
@@ -108,6 +110,8 @@ class Exported(nn.Module):
             weights, biases = head.layers(generator(0, "evaluation"))
             self.register_buffer("weights", weights.detach().contiguous())
             self.register_buffer("biases", biases.detach().contiguous())
+        if isinstance(head, LaplaceHead):
+            self.register_buffer("covariances", head.covariances)
         if isinstance(head, PawsHead):
             self.register_buffer("support", head.support.float().cpu())
             self.register_buffer("votes", F.one_hot(head.support_classes.cpu(), head.classes).float())
@@ -133,6 +137,8 @@ class Exported(nn.Module):
             return Prediction(probs, std)
         if isinstance(head, LayersHead):
             return Prediction(*mean_and_std(features, self.weights, self.biases))
+        if isinstance(head, LaplaceHead):
+            return Prediction(head.probs(features, self.covariances))
         if isinstance(head, MembersHead):
             return Prediction(*head.mean_and_std(features))
         if isinstance(head, PawsHead):

@@ -7,7 +7,7 @@ label enters it. δ is the precision of the weights' Gaussian prior.
 """
 
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, log, pi
 
 import torch
 from torch import Tensor
@@ -26,12 +26,16 @@ class Posterior:
     vectors: Tensor
     precision: float  # δ
 
-    def draw(self, noise: Tensor) -> Tensor:
-        """From standard normal noise [M, P] weights [M, K, D + 1]: θ̂ + (H + δ I)^(-1/2) ε."""
-        shrunk = 1 - torch.sqrt(self.precision / (self.values + self.precision))
-        spread = noise - (noise @ self.vectors * shrunk) @ self.vectors.T
-        weights: Tensor = self.mean + (spread / self.precision**0.5).view(-1, *self.mean.shape)
-        return weights
+    def covariances(self) -> Tensor:
+        """The covariance [K, D + 1, D + 1] of the weights of each class, blocks of (H + δ I)⁻¹."""
+        by_class = self.vectors.view(*self.mean.shape, -1)
+        shrunk = self.values / (self.values + self.precision)
+        return (torch.eye(self.mean.shape[1]).to(by_class) - (by_class * shrunk) @ by_class.mT) / self.precision
+
+
+def probit(logits: Tensor, variances: Tensor) -> Tensor:
+    """The mean of the softmax of Gaussian logits [N, K], about: softmax(z_k / √(1 + π/8 v_k)) (MacKay, 1992)."""
+    return (logits / (1 + pi / 8 * variances.clamp_min(0)).sqrt()).softmax(dim=-1)
 
 
 def eigenvectors_held(samples: int, classes: int, features: int) -> int:

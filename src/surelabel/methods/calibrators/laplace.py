@@ -21,7 +21,6 @@ from surelabel.utils.errors import UserError
 class Laplace(Calibrator):
     """Train with a linear layer; before each evaluation, fit the posterior of its weights to the labelled samples."""
 
-    samples: int = Calibration.samples
     precision: float | None = Calibration.prior_precision
 
     @classmethod
@@ -31,10 +30,10 @@ class Laplace(Calibrator):
                 f"calibrator laplace is fitted to a linear last layer after training, and {config.method} trains a "
                 "Bayesian one: choose the method without bam-"
             )
-        return cls(config.calibration.samples, config.calibration.prior_precision)
+        return cls(config.calibration.prior_precision)
 
     def build_head(self, features: int, classes: int) -> LaplaceHead:
-        return LaplaceHead(features, classes, self.samples, self.precision)
+        return LaplaceHead(features, classes, self.precision)
 
     def check(self, network: Network, labels: int) -> None:
         assert isinstance(network.head, LaplaceHead)
