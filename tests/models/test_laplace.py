@@ -99,3 +99,9 @@ def test_eigenvectors_held_are_counted(case):
     held = laplace.eigenvectors_held(len(case.inputs), *case.values["weight"].shape)
     assert case.posterior.vectors.numel() <= held
     assert case.posterior.vectors.numel() == held or len(case.inputs) == 2  # there, H has zeros besides
+
+
+def test_labels_that_are_certain_leave_the_prior():
+    mean = torch.tensor([[2000.0, 0.0], [-2000.0, 0.0]], dtype=torch.float64)
+    posterior = laplace.fit(mean, torch.tensor([[1.0, 1.0]], dtype=torch.float64), 4.0)
+    assert torch.equal(posterior.covariances(), torch.eye(2).double().expand(2, 2, 2) / 4)
