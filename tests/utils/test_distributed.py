@@ -27,6 +27,7 @@ from tests.helpers.runs import fit_folder
 
 METHODS = ["fixmatch", "bam-uda", "paws", "bam-paws+ema", "bam-flexmatch", "adamatch", "freematch", "dash", "softmatch"]
 DIVIDED_BY_BATCH = ["bam-fixmatch", "bam-paws"]  # the KL term, as the released code has it
+CALIBRATED = ["label-smoothing", "margin-penalty", "mixup", "mc-dropout", "last-layer-ensemble"]  # laplace is uda
 STEPS = 8
 
 
@@ -57,7 +58,7 @@ def one_of_two(rank, runs, data, folder):
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     for run in runs:
         found = losses(run, data, World(rank, 2), DistributedDataParallel)
-        torch.save(found, f"{folder}/{run.method}-{rank}.pt")
+        torch.save(found, f"{folder}/{run.method}-{run.calibrator}-{rank}.pt")
     dist.destroy_process_group()
 
 
@@ -65,12 +66,14 @@ def one_of_two(rank, runs, data, folder):
 def test_two_ranks_have_the_losses_of_one(tiny, digits_data, tmp_path):
     mean = replace(tiny, head=replace(tiny.head, kl="mean"))
     runs = [exact(tiny, method) for method in METHODS] + [exact(mean, method) for method in DIVIDED_BY_BATCH]
+    runs += [exact(replace(tiny, calibrator=name), "uda") for name in CALIBRATED]
     multiprocessing.spawn(one_of_two, (runs, digits_data, str(tmp_path)), nprocs=2)
     for run in runs:
         expected, weights = losses(run, digits_data, World(), lambda network: network)
         for rank in (0, 1):
-            found, theirs = torch.load(tmp_path / f"{run.method}-{rank}.pt", weights_only=True)
-            np.testing.assert_allclose(found, expected, atol=1e-9, rtol=0, err_msg=run.method)
+            found, theirs = torch.load(tmp_path / f"{run.method}-{run.calibrator}-{rank}.pt", weights_only=True)
+            name = f"{run.method} {run.calibrator}"
+            np.testing.assert_allclose(found, expected, atol=1e-9, rtol=0, err_msg=name)
             torch.testing.assert_close(theirs, weights, atol=1e-9, rtol=0)
         assert max(expected) - min(expected) > 1e-3
 

@@ -16,6 +16,7 @@ from surelabel.config.constraints import (
     NotNegativeInt,
     PositiveFloat,
     PositiveInt,
+    Proportion,
     ReadIf,
     Share,
 )
@@ -28,6 +29,10 @@ Forward = Literal["joint", "split"]
 WeakNorm = Literal["batch", "batch-kept", "running"]
 Alignment = Literal["none", "mean", "sinkhorn", "debias"]
 Prior = Literal["uniform", "labels", "labelled-predictions"]
+CalibratorName = Literal[
+    "none", "label-smoothing", "margin-penalty", "mixup", "mc-dropout", "last-layer-ensemble", "laplace"
+]
+AVERAGING = ("mc-dropout", "last-layer-ensemble")  # calibrators whose predictions have a std
 
 CUSTOM = "custom"  # the name of a user component that is passed in Python
 TABLE_VIEWS = ("noise", "corrupt")  # the other views are for images
@@ -44,6 +49,11 @@ CONVOLUTIONAL = ReadIf(lambda config: not config.network.name.startswith(("mlp-"
 WARMUP_COSINE = ReadIf(lambda config: config.optimizer.schedule == "warmup-cosine")
 TO_PRIOR = ReadIf(lambda config: config.alignment in ("mean", "sinkhorn"))
 HAS_SMALL_CROPS = ReadIf(lambda config: config.paws.small_crops > 0)
+
+
+def calibrated_by(*names: CalibratorName) -> ReadIf:
+    """The setting is read by these calibrators."""
+    return ReadIf(lambda config: config.calibrator in names)
 
 
 @dataclass(frozen=True)
@@ -198,6 +208,34 @@ class Head:
     kl: Literal["elbo", "mean"] = "elbo"
     kl_weight: NotNegative = 1.0
     kl_warmup: NotNegative = 0
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The constants of the calibrators: see `calibrator`.
+
+    Args:
+        smoothing: label-smoothing: the share of a label that is spread over all classes
+        margin: margin-penalty: how far a logit may be below the largest at no cost
+        margin_weight: margin-penalty: weight of its term of the loss
+        mixup_alpha: mixup: the shares of two samples are drawn from Beta(α, α)
+        dropout: mc-dropout: probability that a feature is left out
+        samples: mc-dropout: how many sampled predictions are averaged
+        members: last-layer-ensemble: number of last layers
+        bootstrap: last-layer-ensemble: weigh the labels differently for each layer
+        prior_precision: laplace: one over the variance of the weights' Gaussian prior; default: what makes the labels
+            most likely
+    """
+
+    smoothing: Annotated[Proportion, calibrated_by("label-smoothing")] = 0.1
+    margin: Annotated[NotNegative, calibrated_by("margin-penalty")] = 10.0
+    margin_weight: Annotated[NotNegative, calibrated_by("margin-penalty")] = 0.1
+    mixup_alpha: Annotated[PositiveFloat, calibrated_by("mixup")] = 0.2
+    dropout: Annotated[Proportion, calibrated_by("mc-dropout")] = 0.5
+    samples: Annotated[int, AtLeast(2), calibrated_by("mc-dropout")] = 50
+    members: Annotated[int, AtLeast(2), calibrated_by("last-layer-ensemble")] = 5
+    bootstrap: Annotated[bool, calibrated_by("last-layer-ensemble")] = True
+    prior_precision: Annotated[PositiveFloat | None, calibrated_by("laplace")] = None
 
 
 @dataclass(frozen=True)
@@ -370,6 +408,8 @@ class RunConfig:
         out: the run folder; default: runs/METHOD-DATA-LABELS-seedSEED
         init: a run folder whose evaluated backbone this run starts from
         weight: weight of the unlabelled loss (the paper's λ)
+        calibrator: what else makes the confidence of a method other than sure and paws honest: label-smoothing,
+            margin-penalty, mixup, mc-dropout, last-layer-ensemble or laplace; see calibration.*
         forward: joint: one pass for labelled, weak and strong views; split: the weak views apart, without gradients
         weak_norm: with split, how BatchNorm normalises the weak views: by their batch statistics, which update the
             running ones (batch) or not (batch-kept), or by the running ones (running)
@@ -397,6 +437,7 @@ class RunConfig:
     out: str | None = None
     init: str | None = None
     weight: NotNegative | None = None
+    calibrator: CalibratorName = "none"
     forward: Annotated[Forward | None, ReadIf(lambda config: config.teaches is None)] = None
     weak_norm: Annotated[
         WeakNorm | None, ReadIf(lambda config: config.forward != "joint" or config.teaches is not None)
@@ -415,6 +456,7 @@ class RunConfig:
     selection: Selection = field(default_factory=Selection)
     target: Target = field(default_factory=Target)
     head: Head = field(default_factory=Head)
+    calibration: Calibration = field(default_factory=Calibration)
     paws: Paws = field(default_factory=Paws)
     sure: Sure = field(default_factory=Sure)
     optimizer: Optimizer = field(default_factory=Optimizer)

@@ -19,6 +19,8 @@ from surelabel.inference.onnx_table import TableNetwork
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.models.backbones.pretrained import OFFSET, SCALE, Encoder
 from surelabel.models.heads import BayesianHead
+from surelabel.models.laplace_head import LaplaceHead
+from surelabel.models.layers_head import LayersHead, mean_and_std
 from surelabel.models.members_head import MembersHead
 from surelabel.models.network import Network
 from surelabel.models.paws_head import PawsHead
@@ -47,7 +49,7 @@ def export_onnx(run: TrainedRun, out: Path) -> float:
     """Write the evaluated network of a run to `out`; returns its largest difference from torch on real samples.
 
     The inputs are `images` [batch, C, H, W] as stored in the run's data, or the columns of a table; the outputs are
-    `probabilities` [batch, K] and, for a Bayesian head, `std` [batch, K]. Nothing is written unless
+    `probabilities` [batch, K] and, for a head that averages, `std` [batch, K]. Nothing is written unless
     ONNX and torch agree to `TOLERANCE`.
     """
     with optional_import("export", "an ONNX file"):
@@ -82,7 +84,7 @@ def export_onnx(run: TrainedRun, out: Path) -> float:
 
 
 class Exported(nn.Module):
-    """What the file computes: images [N, C, H, W] -> probabilities [N, K] and, for a Bayesian head, their std [N, K].
+    """What the file computes: images [N, C, H, W] -> probabilities [N, K] and, if the head averages, their std [N, K].
 
     With a Bayesian head, `TrainedRun.predict` uses other draws for each position in the batch. Here all positions share
     the draws of the first, so that the result does not depend on the batch: each image gets what `predict` gives it
@@ -90,6 +92,9 @@ class Exported(nn.Module):
     """
 
     noise: Tensor
+    weights: Tensor
+    biases: Tensor
+    covariances: Tensor
     support: Tensor
     votes: Tensor
 
@@ -101,13 +106,19 @@ class Exported(nn.Module):
             shape = head.settings.samples, len(head.bias_mean)
             draws = generator(0, "evaluation").standard_normal((1, *shape), dtype=np.float32)
             self.register_buffer("noise", torch.from_numpy(draws))
+        if isinstance(head, LayersHead):
+            weights, biases = head.layers(generator(0, "evaluation"))
+            self.register_buffer("weights", weights.detach().contiguous())
+            self.register_buffer("biases", biases.detach().contiguous())
+        if isinstance(head, LaplaceHead):
+            self.register_buffer("covariances", head.covariances)
         if isinstance(head, PawsHead):
             self.register_buffer("support", head.support.float().cpu())
             self.register_buffer("votes", F.one_hot(head.support_classes.cpu(), head.classes).float())
 
     @property
     def outputs(self) -> list[str]:
-        has_std = isinstance(self.network.head, BayesianHead | MembersHead)
+        has_std = isinstance(self.network.head, BayesianHead | LayersHead | MembersHead)
         return ["probabilities", "std"] if has_std else ["probabilities"]
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
@@ -124,6 +135,10 @@ class Exported(nn.Module):
             sampled = logits.softmax(dim=-1)
             std, probs = torch.std_mean(sampled, dim=1, correction=0)
             return Prediction(probs, std)
+        if isinstance(head, LayersHead):
+            return Prediction(*mean_and_std(features, self.weights, self.biases))
+        if isinstance(head, LaplaceHead):
+            return Prediction(head.probs(features, self.covariances))
         if isinstance(head, MembersHead):
             return Prediction(*head.mean_and_std(features))
         if isinstance(head, PawsHead):
@@ -156,6 +171,8 @@ def _describe(model: Any, task: Task, module: Exported, preprocessing: dict[str,
     std = None
     if isinstance(head, BayesianHead):
         std = f"std of each probability over {head.settings.samples} fixed draws of the last layer's outputs"
+    if isinstance(head, LayersHead):
+        std = f"std of each probability over {len(module.biases)} fixed linear last layers"
     if isinstance(head, MembersHead):
         std = f"std of each probability over {len(head.weight)} members of an ensemble"
     metadata = {

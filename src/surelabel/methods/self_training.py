@@ -18,14 +18,15 @@ from surelabel.data.batch import Batch
 from surelabel.data.loader import Loader
 from surelabel.data.source import DataSet, Source
 from surelabel.data.views import View
-from surelabel.equations import labelled_cross_entropy
 from surelabel.methods.alignment import Align, NoAlignment
 from surelabel.methods.base import Losses, Pool, PoolPrediction, State
+from surelabel.methods.calibrators import calibrator_of
+from surelabel.methods.calibrators.base import Calibrator
 from surelabel.methods.criterion import CrossEntropy
 from surelabel.methods.kl_term import PriorLoss
 from surelabel.methods.selection import NO_STD, Select
 from surelabel.methods.targets import Hard, Sharpen, Target
-from surelabel.models.heads import Bayesian, BayesianHead, LinearHead
+from surelabel.models.heads import Bayesian, BayesianHead
 from surelabel.models.network import Head, Network, Output, normalised_by
 from surelabel.models.prediction import Prediction
 from surelabel.utils.distributed import World
@@ -44,7 +45,8 @@ class SelfTraining:
     both). `forward` is "split" (labelled and strong views with gradients, weak views without) or "joint" (one pass
     with gradients over all three, as in the released code). `weak_norm` is how BatchNorm normalises the weak views in
     the split form: see `network.normalised_by`. With `interpolate`, labels are learnt on random mixtures of the logits
-    that the whole batch's statistics give and those of the labelled samples alone (AdaMatch).
+    that the whole batch's statistics give and those of the labelled samples alone (AdaMatch). The `calibrator` may
+    change the head, the batch and the loss.
     """
 
     select: Select
@@ -60,6 +62,7 @@ class SelfTraining:
     forward: Forward = "split"
     weak_norm: WeakNorm = "running"
     ratio: int = 7
+    calibrator: Calibrator = Calibrator()
 
     family: ClassVar[str] = "self-training"
     averaged: ClassVar[bool] = True
@@ -79,24 +82,28 @@ class SelfTraining:
 
     def configured(self, config: RunConfig, samples: int = 1) -> "SelfTraining":
         config.check_divisible("batch.labelled", config.batch.labelled)
+        calibrator = calibrator_of(config)
         self._check_parts()
         target, asked = self.target, config.target.temperature
         if asked is not None:
             target = Sharpen(asked) if asked > 0 else Hard()
         temperature = target.temperature or 1.0
-        return replace(
+        made = replace(
             self,
             align=self.align.configured(config.align) if self.views else self.align,
             select=self.select.configured(config, temperature),
             target=target,
             weight=self.weight if config.weight is None else config.weight,
-            head=self.head and Bayesian.of(config.head),
+            head=None if calibrator.has_head else self.head and Bayesian.of(config.head),
             sampled_temperature=temperature if config.target.sharpen_samples else 1.0,
             prior=PriorLoss.of(config, samples),
             # A separate teacher cannot be part of the student's pass.
             forward="split" if config.teaches else config.forward or self.forward,
             weak_norm=self._weak_norm(config),
+            calibrator=calibrator,
         )
+        made._check_mixing(config.method)
+        return made
 
     def _check_parts(self) -> None:
         """Raise where parts do not go together."""
@@ -106,6 +113,15 @@ class SelfTraining:
             raise UserError(
                 f"the criterion {type(self.criterion).__name__} reads {', '.join(sorted(missing))}, which neither "
                 f"{type(self.align).__name__} nor {type(self.select).__name__} keeps: change one of them"
+            )
+
+    def _check_mixing(self, method: str) -> None:
+        """Raise where a part wants to know the label of a sample that is made of two."""
+        of_label = type(self.criterion).labelled is not CrossEntropy.labelled
+        if self.calibrator.mixes and (of_label or self._needs_labelled):
+            raise UserError(
+                f"calibrator mixup cannot be combined with {method} as it is configured: it compares predictions for "
+                "labelled samples with their labels, and mixed ones have two. Choose another calibrator or method"
             )
 
     def _weak_norm(self, config: RunConfig) -> WeakNorm:
@@ -125,7 +141,9 @@ class SelfTraining:
         )
 
     def build_head(self, config: RunConfig, features: int, classes: int) -> Head:
-        return BayesianHead(features, classes, self.head) if self.head else LinearHead(features, classes)
+        if self.head is not None:
+            return BayesianHead(features, classes, self.head)
+        return self.calibrator.build_head(features, classes)
 
     def build_loader(
         self,
@@ -138,18 +156,21 @@ class SelfTraining:
     ) -> Loader:
         weak, strong = map(view, self.views) if self.views else (None, None)
         size, ratio = config.batch.labelled, config.batch.ratio
-        return Loader(data.train, labelled, config.seed, size, ratio, device, view("labelled"), weak, strong, world)
+        return self.calibrator.wrapped(
+            Loader(data.train, labelled, config.seed, size, ratio, device, view("labelled"), weak, strong, world)
+        )
 
     def before_training(self, network: Network, loader: Loader) -> None:
-        """Nothing."""
+        self.calibrator.check(network, len(loader.labelled))
 
     def before_evaluation(self, network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
-        """The weights are enough."""
+        self.calibrator.before_evaluation(network, source, labelled, batch)
 
     def init(self, pool: Pool) -> State:
         return self.align.init(pool) | self.select.init(pool)
 
     def loss(self, model: nn.Module, teacher: Network, batch: Batch, state: State, step: int) -> tuple[Losses, State]:
+        batch = self.calibrator.prepared(batch)
         out, predicted = self._passes(model, teacher, batch)
         prediction, weights = None, None
         if predicted is not None:
@@ -161,16 +182,25 @@ class SelfTraining:
                 used = predicted if self.align.for_selection_only else aligned
                 prediction = Prediction(used.probs[rows], None if used.std is None else used.std[rows])
                 weights, target = weights[rows], self.target(prediction.probs)
-        logits = self.criterion.labelled(self._labelled_logits(out.outputs, batch), batch.labels, state)
-        labelled_loss = labelled_cross_entropy(logits, batch.labels)
+        logits = self._labelled_logits(out.outputs, batch)
+        made = [self.criterion.labelled(of_one, batch.labels, state) for of_one in members_of(logits)]
+        logits = torch.stack(made, dim=1).view_as(logits)
+        labelled_loss = self.calibrator.labelled_loss(logits, batch)
         total, parts = labelled_loss, {"labelled": labelled_loss}
         if weights is not None:
             strong_logits = out.outputs[len(batch.labels) :][: batch.unlabelled]
-            parts["unlabelled"] = self.criterion.unlabelled(strong_logits, target, weights, state)
+            members = members_of(strong_logits)
+            each = [self.criterion.unlabelled(of_one, target, weights, state) for of_one in members]
+            parts["unlabelled"] = torch.stack(each).mean()
             total = total + self.weight * parts["unlabelled"]
-            for name, (weight, term) in self.criterion.further(strong_logits, weights, state, batch.world).items():
-                parts[name] = term
-                total = total + weight * term
+            for of_one in members:
+                for name, (weight, term) in self.criterion.further(of_one, weights, state, batch.world).items():
+                    parts[name] = parts.get(name, 0) + term / len(members)
+                    total = total + weight * term / len(members)
+        learnt = out.outputs[: len(batch.labels) + batch.unlabelled]
+        if (penalty := self.calibrator.penalty(learnt)) is not None:
+            parts["penalty"], weight = penalty
+            total = total + weight * parts["penalty"]
         if out.kl is not None:
             parts["prior"] = self.prior(out.kl, len(batch.labels) * batch.world.size)
             total = total + self.prior.weight_at(step) * parts["prior"]
@@ -181,7 +211,7 @@ class SelfTraining:
 
         The prediction is that for the global batch. With `interpolate`, the output ends with the labelled views alone.
         """
-        noise = teacher.head.noise(batch.draws("weights"))  # one draw of the weights for all logits of the step
+        noise = self.calibrator.noise(teacher.head, batch, self.forward == "joint")
         if batch.weak is None or batch.strong is None:
             return model(batch.labelled, noise), None
         alone = [batch.labelled] if self.interpolate else []
@@ -224,5 +254,10 @@ class SelfTraining:
             return logits
         alone = outputs[-len(batch.labels) :]
         rows = len(logits) * batch.world.size
-        drawn = batch.draws("interpolation").random((rows, logits.shape[1]), dtype=np.float32)[batch.world.rows(rows)]
+        drawn = batch.draws("interpolation").random((rows, *logits.shape[1:]), dtype=np.float32)[batch.world.rows(rows)]
         return alone + torch.from_numpy(drawn).to(logits) * (logits - alone)
+
+
+def members_of(logits: Tensor) -> tuple[Tensor, ...]:
+    """The logits [N, K] of each last layer: of one, or of E whose logits are [N, E, K]."""
+    return logits.unbind(1) if logits.ndim == 3 else (logits,)
