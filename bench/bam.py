@@ -8,6 +8,7 @@ import torch
 
 from bench.step import RUN, noise_data, whole_step
 from bench.timing import Row, interleaved
+from surelabel.methods.base import Pool, PoolPrediction
 from surelabel.methods.kl_term import PriorLoss
 from surelabel.methods.selection import Confidence, Select, Uncertainty
 from surelabel.models.heads import Bayesian, BayesianHead, LinearHead, Sampling
@@ -58,12 +59,14 @@ def _point(classes: int) -> Callable[[], None]:
 
 def _work(head: BayesianHead | LinearHead, select: Select, optimizer: torch.optim.Optimizer) -> Callable[[], None]:
     weak, learnt = torch.randn(UNLABELLED, FEATURES), torch.randn(LABELLED + UNLABELLED, FEATURES)
-    state, prior = select.init(), PriorLoss(samples=50_000)
+    pool = Pool(50_000, torch.ones(head.bias.shape if isinstance(head, LinearHead) else head.bias_mean.shape))
+    state, prior = select.init(pool), PriorLoss(samples=50_000)
 
     def work() -> None:
         nonlocal state
         draws: np.random.Generator = generator(0, "bench")
-        _, state = select(head.predict(weak, draws), state, 0)
+        made = head.predict(weak, draws)
+        _, state = select(PoolPrediction(made.probs, made.std), state, 0)
         loss = head(learnt, head.noise(draws)).logsumexp(-1).mean()
         kl = head.kl()
         torch.autograd.backward(loss if kl is None else loss + prior(kl, LABELLED))

@@ -14,6 +14,7 @@ from bench.step import noise_data, whole_step
 from bench.timing import Row, interleaved
 from surelabel.config.recipes import recipe
 from surelabel.data.source import DataSet
+from surelabel.methods.base import Pool
 from surelabel.training import build, build_data
 
 PAWS = recipe("paws", "cifar10", 4000, "paper")
@@ -41,10 +42,11 @@ def run() -> list[Row]:
 
 def _parts(data: DataSet) -> dict[str, Callable[[], object]]:
     run = build.resolve(replace(RUN, method="paws+ema"))
-    state = build.build_state(run, build.build_network(run, build_data.task_of(data)), build.build_method(run))
+    loader = build.build_loader(run, data, build_data.build_split(run, data))
+    network = build.build_network(run, build_data.task_of(data))
+    state = build.build_state(run, network, build.build_method(run), Pool.of(loader))
     assert state.average is not None
     average = state.average
-    loader = build.build_loader(run, data, build_data.build_split(run, data))
     images = torch.randint(0, 256, (112, 3, 32, 32), dtype=torch.uint8)
 
     @torch.no_grad()

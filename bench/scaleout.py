@@ -19,6 +19,7 @@ from bench.step import RUN, noise_data
 from bench.timing import Row, Timings, interleaved
 from surelabel.config.recipes import recipe
 from surelabel.config.run import RunConfig
+from surelabel.methods.base import Pool
 from surelabel.training import build, build_data
 from surelabel.training.loop import training_step
 from surelabel.training.session import ASK_EVERY
@@ -107,8 +108,9 @@ def _member(pipe: "Connection[Any, Any]", settings: RunConfig, world: World, fol
     data = noise_data(5000)
     settings = build.resolve(settings)
     method = build.build_method(settings, len(data.train))
-    state = build.build_state(settings, build.build_network(settings, build_data.task_of(data)), method)
     loader = build.build_loader(settings, data, build_data.build_split(settings, data), world=world)
+    network = build.build_network(settings, build_data.task_of(data))
+    state = build.build_state(settings, network, method, Pool.of(loader))
     model: nn.Module = state.network if world.size == 1 else DistributedDataParallel(state.network)
     model.train()
     gradients = torch.zeros(sum(parameter.numel() for parameter in state.network.parameters()))

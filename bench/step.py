@@ -11,6 +11,7 @@ from surelabel.config.run import Batch, RunConfig
 from surelabel.data.arrays.source import ArraySource, user_data_set
 from surelabel.data.source import DataSet
 from surelabel.equations import labelled_cross_entropy
+from surelabel.methods.base import Pool
 from surelabel.models.network import Network, normalised_by
 from surelabel.training import build, build_data
 from surelabel.training.loop import training_step
@@ -65,8 +66,8 @@ def whole_step(data: DataSet, run: RunConfig) -> Callable[[], None]:
     """One step as the loop takes it."""
     run = build.resolve(run)
     method = build.build_method(run, len(data.train))
-    state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method)
     loader = build.build_loader(run, data, build_data.build_split(run, data))
+    state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method, Pool.of(loader))
     state.network.train()
 
     def step() -> None:

@@ -53,9 +53,9 @@ def accepted(run: RunConfig) -> NDArray[np.int64]:
         losses = training_step(method, model, state, batch, *more)
         stretch = int(np.searchsorted(STRETCHES, state.step)) - 1
         assert losses.prediction is not None
-        assert losses.mask is not None
+        assert losses.accepted is not None
         assert batch.hidden is not None
-        kept = torch.where(losses.mask.bool(), batch.hidden + 1, 0)
+        kept = torch.where(losses.accepted.bool(), batch.hidden + 1, 0)
         np.add.at(counts[stretch], (losses.prediction.probs.argmax(1).numpy(), kept.numpy()), 1)
         if state.step == STRETCHES[-1]:
             raise Stopped(15)

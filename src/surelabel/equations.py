@@ -50,8 +50,8 @@ def labelled_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 def masked_cross_entropy(logits: Tensor, target: Tensor, mask: Tensor) -> Tensor:
     """L_u, Eq. (1): (1/µB) Σ_u mask_u H(target_u, q_u).
 
-    logits [U, K], target [U, K], mask [U] -> scalar. The mean is over the batch, not over the
-    accepted samples. No gradient reaches the target.
+    logits [U, K], target [U, K], mask [U], bool or weights -> scalar. The mean is over the batch, not
+    over the accepted samples. No gradient reaches the target.
     """
     return (cross_entropy(logits, target.detach()) * mask).mean()
 

@@ -11,6 +11,8 @@ from surelabel.data.long_tail import class_sizes
 from surelabel.training import build
 from surelabel.utils.errors import UserError
 
+AS_MANY = ("pseudo-label", "pi-model", "mean-teacher")  # unlabelled samples as labelled ones
+
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("benchmark", BENCHMARKS)
@@ -29,7 +31,7 @@ def test_recipe_is_valid_for_every_benchmark(method, benchmark, size):
     for duration in (config.head.kl_warmup, config.optimizer.warmup, config.teacher.onset, config.teacher.warmup):
         assert steps_of(duration, config.steps) < config.steps
     if not config.base.endswith("paws"):
-        assert config.batch.ratio == (1 if "phc" in benchmark or config.base.endswith("pseudo-label") else 7)
+        assert config.batch.ratio == (1 if "phc" in benchmark or config.base.endswith(AS_MANY) else 7)
 
 
 def test_parse_without_a_method():

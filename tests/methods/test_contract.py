@@ -8,8 +8,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from surelabel.config.methods import on_pixels
-from surelabel.config.run import Optimizer
+from surelabel.config.run import AVERAGING, Align, Optimizer, Selection
 from surelabel.data.batch import Crops
+from surelabel.methods.calibrators import CALIBRATORS
 from surelabel.training import build
 from surelabel.training.loop import training_step
 from surelabel.training.state import TrainState
@@ -17,13 +18,36 @@ from surelabel.utils import devices
 from surelabel.utils.rng import generator
 from tests.helpers.runs import initial_state, loader_of
 
+EARLY = Selection(warmup=2)  # within six steps
+RULES = ("flexmatch", "adamatch", "debiaspl", "softmatch", "freematch", "finessl-margin", "dash", "mean-teacher")
 LARS = Optimizer(lr=0.5, nesterov=False, weight_decay=1e-3, lars_trust=0.02, schedule="warmup-cosine", warmup=0.2)
 # Every method in both forms of the pass; a teacher with each head, with and without PAWS; LARS.
 CASES = [(method, {"forward": form}) for method in on_pixels() if "paws" not in method for form in ("split", "joint")]
 CASES += [(method, {}) for method in ("fixmatch+ema", "bam-uda+swa", "paws", "paws+swa", "bam-paws", "bam-paws+ema")]
+# Every calibrator in both forms; with a Bayesian head, or in its place; with a teacher.
+CASES += [
+    ("uda", {"calibrator": name, "forward": form})
+    for name in CALIBRATORS
+    if name != "none"
+    for form in ("split", "joint")
+]
+CASES += [("bam-uda", {"calibrator": name}) for name in ("label-smoothing", "margin-penalty", "mixup")]
+CASES += [("bam-uda", {"calibrator": "mc-dropout"}), ("bam-uda+ema", {"calibrator": "last-layer-ensemble"})]
+CASES += [("supervised", {"calibrator": name}) for name in ("mc-dropout", "last-layer-ensemble")]
+# And with what other methods have: rules on the labels, criteria, interpolated logits, alignment.
+CASES += [
+    (method, {"calibrator": name, "forward": form})
+    for method in (*RULES, "remixmatch-align")
+    for name, form in (("mc-dropout", "split"), ("mc-dropout", "joint"), ("last-layer-ensemble", "split"))
+]
 CASES += [("paws", {"optimizer": LARS}), ("bam-paws+ema", {"optimizer": LARS})]
 # What a state can hold: an average, a queue of quantiles, momentum of LARS, a support, and a teacher's average.
 RESUMED = [("fixmatch", {}), ("bam-uda", {"forward": "joint"}), ("pseudo-label+swa", {}), CASES[-1]]
+# And what rules and alignments remember: moving means, the last class of each sample, a queue of predictions.
+RESUMED += [(method, {"selection": EARLY}) for name in RULES for method in (name, f"bam-{name}")]
+RESUMED += [("flexmatch+ema", {"selection": EARLY}), ("bam-freematch+swa", {})]
+RESUMED += [("bam-fixmatch", {"align": Align("sinkhorn", queue=100)}), ("uda", {"align": Align("mean", "labels")})]
+RESUMED += [case for case in CASES if "calibrator" in case[1]]
 
 
 def case_id(case):
@@ -113,7 +137,8 @@ def test_weight_decay_skips_only_biases_and_norms(parts):
     small = {id(parameter) for parameter in state.network.parameters() if parameter.ndim == 1}
     assert all(id(p) in small or names[id(p)].endswith("_rho") for p in spared["params"])
     assert all(id(p) not in small and "_rho" not in names[id(p)] for p in decayed["params"])
-    assert len(bayesian) == (config.method.startswith("bam-") and config.base != "bam-paws")
+    has_gaussian_classifier = config.method.startswith("bam-") and config.base != "bam-paws"
+    assert len(bayesian) == (has_gaussian_classifier and config.calibrator not in AVERAGING)
     for group in bayesian:
         assert {names[id(p)].split(".")[0] for p in group["params"]} == {"head"}
         assert (group["lr"], group["weight_decay"]) == (0.01, 0)

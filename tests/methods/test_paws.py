@@ -15,6 +15,7 @@ from surelabel.data.batch import Crops, Task
 from surelabel.methods.kl_term import PriorLoss
 from surelabel.methods.targets import Sharpen
 from surelabel.training import build
+from tests.helpers import runs
 
 TASK = Task((1, 8, 8), ("a", "b", "c"), "float32", (0.0,), (1.0,))
 SUPPORT, POOL, SMALLS = 6, 5, 3
@@ -101,7 +102,7 @@ def test_paws_loss_equals_a_plain_loop(batch, self_teaching, prediction_head):
             for parameter in teacher.parameters():
                 parameter.add_(0.02 * torch.randn_like(parameter))
     method = replace(find("paws"), self_teaching=self_teaching)
-    losses, state = method.loss(network, teacher, batch, method.init(), 0)
+    losses, state = method.loss(network, teacher, batch, method.init(runs.POOL), 0)
     unlabelled, me_max = by_hand(network, teacher, batch, method)
     assert losses.parts["unlabelled"].item() == pytest.approx(unlabelled, abs=1e-9)
     assert losses.parts["me_max"].item() == pytest.approx(me_max, abs=1e-9)

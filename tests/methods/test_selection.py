@@ -7,11 +7,12 @@ import torch
 from surelabel.methods.selection import Confidence, Uncertainty
 from surelabel.models.prediction import Prediction
 from surelabel.utils.errors import UserError
+from tests.helpers.runs import POOL
 
 
 def test_confidence_accepts_from_the_threshold():
     probs = torch.tensor([[0.5, 0.5], [0.75, 0.25], [0.1, 0.9], [0.26, 0.74]])
-    mask, state = Confidence(0.75)(Prediction(probs), Confidence(0.75).init(), step=0)
+    mask, state = Confidence(0.75)(Prediction(probs), Confidence(0.75).init(POOL), step=0)
     assert mask.tolist() == [False, True, True, False]
     assert state == {}
 
@@ -36,7 +37,7 @@ def stream(batches, size=20, classes=3):
 @pytest.mark.parametrize("lagged", [True, False])
 def test_uncertainty_equals_a_plain_loop(statistic, inclusive, lagged):
     rule = Uncertainty(0.6, start=0.2, warmup=10, window=7, statistic=statistic, inclusive=inclusive, lagged=lagged)
-    state, queue = rule.init(), deque(maxlen=7)
+    state, queue = rule.init(POOL), deque(maxlen=7)
     for step, prediction in enumerate(stream(30)):
         mask, state = rule(prediction, state, step)
         level = 0.2 + 0.4 * min(step, 10) / 10
@@ -56,7 +57,7 @@ def test_uncertainty_equals_a_plain_loop(statistic, inclusive, lagged):
 def test_uncertainty_accepts_ties_despite_rounding():
     rule = Uncertainty(0.9, start=0.9, warmup=0)
     for value in np.random.default_rng(0).random(200).astype(np.float32):
-        state = rule.init()
+        state = rule.init(POOL)
         for step in range(60):
             tied = Prediction(torch.tensor([[0.7, 0.3]]).repeat(8, 1), torch.full((8, 2), float(value)))
             mask, state = rule(tied, state, step)
@@ -66,7 +67,7 @@ def test_uncertainty_accepts_ties_despite_rounding():
 def test_uncertainty_accepts_the_quantile():
     """Over 500 batches of 200, once the queue is full: within 4 standard errors of the share, each below 0.0015."""
     rule = Uncertainty(0.75, warmup=0)
-    state, shares = rule.init(), []
+    state, shares = rule.init(POOL), []
     for step, prediction in enumerate(stream(550, size=200)):
         mask, state = rule(prediction, state, step)
         shares.append(mask.float().mean().item())
@@ -79,11 +80,11 @@ def test_uncertainty_ties_at_zero_need_inclusive():
     std[-1] = 0.2
     for inclusive, accepted in ((True, 9), (False, 0)):
         rule = Uncertainty(0.5, start=0.5, inclusive=inclusive)
-        mask, _ = rule(Prediction(probs, std), rule.init(), 0)
+        mask, _ = rule(Prediction(probs, std), rule.init(POOL), 0)
         assert mask.sum() == accepted
 
 
 def test_uncertainty_rejects_a_linear_head():
     rule = Uncertainty(0.9)
     with pytest.raises(UserError, match="needs a Bayesian head"):
-        rule(Prediction(torch.ones(2, 2) / 2), rule.init(), 0)
+        rule(Prediction(torch.ones(2, 2) / 2), rule.init(POOL), 0)

@@ -13,10 +13,11 @@ from surelabel.config.run import Network as Settings
 from surelabel.config.run import RunConfig, Target
 from surelabel.data.batch import Batch, Task
 from surelabel.methods.kl_term import PriorLoss
-from surelabel.methods.selection import Uncertainty
+from surelabel.methods.selection import Confidence, Uncertainty
 from surelabel.models.heads import BayesianHead
-from surelabel.models.network import Network, normalised_by
+from surelabel.models.network import Network, normalised_by, running_statistics
 from surelabel.training import build
+from tests.helpers.runs import POOL
 
 DRAWS = np.random.default_rng(0)  # not used by a linear head
 TASK = Task((1, 8, 8), ("a", "b", "c"), "float32", (0.0,), (1.0,))
@@ -63,10 +64,10 @@ def by_hand(network, batch, threshold, temperature, weight):
 )
 def test_self_training_loss_equals_a_plain_loop(network, batch, name, threshold, temperature, forward):
     method = replace(find(name), forward=forward, weight=1.7)
-    losses, _ = method.loss(network, network, batch, method.select.init(), 0)
+    losses, _ = method.loss(network, network, batch, method.select.init(POOL), 0)
     labelled, unlabelled, total, accepted = by_hand(network, batch, threshold, temperature, 1.7)
     assert 0 < accepted < len(batch.weak)
-    assert int(losses.mask.sum()) == accepted
+    assert int(losses.accepted.sum()) == accepted
     assert losses.parts["labelled"].item() == pytest.approx(labelled, abs=1e-10)
     assert losses.parts["unlabelled"].item() == pytest.approx(unlabelled, abs=1e-10)
     assert losses.total.item() == pytest.approx(total, abs=1e-10)
@@ -113,6 +114,24 @@ def test_self_training_weak_norm_is_used(network, batch, weak_norm):
     assert torch.equal(losses.prediction.probs, probs)
 
 
+@pytest.mark.parametrize("forward", ["split", "joint"])
+def test_interpolated_logits_lie_between_those_of_two_normalisations(network, batch, forward):
+    """AdaMatch: the whole batch's statistics, and those of the labelled samples alone, which leave no trace."""
+    method = replace(find("fixmatch"), interpolate=True, forward=forward, select=Confidence(2.0))
+    network.train()
+    whole, alone = copy.deepcopy(network), copy.deepcopy(network)
+    learnt = [batch.labelled, batch.strong] + ([batch.weak] if forward == "joint" else [])
+    first, second = whole(torch.cat(learnt)).outputs[:4], alone(batch.labelled).outputs
+    share = torch.from_numpy(batch.draws("interpolation").random((4, 3), dtype=np.float32))
+    logits = share * first + (1 - share) * second
+    losses, _ = method.loss(network, network, batch, {}, 0)
+    expected = -logits.log_softmax(1)[torch.arange(4), batch.labels].mean()
+    assert losses.total.item() == pytest.approx(expected.item(), rel=1e-6)
+    assert not torch.allclose(first, second, rtol=1e-3)
+    for mine, theirs in zip(running_statistics(network), running_statistics(whole), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
 @pytest.mark.parametrize("form", ["elbo", "mean"])
 @pytest.mark.parametrize("forward", ["split", "joint"])
 def test_bam_loss_equals_algorithm_1(batch, forward, form):
@@ -122,7 +141,7 @@ def test_bam_loss_equals_algorithm_1(batch, forward, form):
     backbone = build.build_network(RunConfig(network=Settings("wrn-10-1")), TASK).backbone
     network = Network(backbone, BayesianHead(backbone.features, 3, method.head), TASK).double().eval()
     batch = replace(batch, seed=5, step=2)
-    losses, state = method.loss(network, network, batch, method.select.init(), 2)
+    losses, state = method.loss(network, network, batch, method.select.init(POOL), 2)
 
     draw = batch.draws("weights")
     noise = torch.from_numpy(draw.standard_normal((3, backbone.features + 1), dtype=np.float32))
@@ -145,7 +164,7 @@ def test_bam_loss_equals_algorithm_1(batch, forward, form):
     kl = [divergence.detach() for divergence in head.kl()]
     term = sum(float(k.sum()) for k in kl) / 500 if form == "elbo" else sum(float(k.mean()) for k in kl) / 4
     expected = labelled + unlabelled + 0.7 * (1 - math.cos(math.pi * 0.2)) / 2 * term
-    assert 0 < losses.mask.sum() < 24
+    assert 0 < losses.accepted.sum() < 24
     assert losses.total.item() == pytest.approx(expected, rel=1e-6)
     assert losses.parts["prior"].item() == pytest.approx(term, rel=1e-6)
     assert len(state["quantiles"]) == 1
@@ -158,7 +177,7 @@ def test_bam_sharpens_samples_only_for_pseudo_labels(batch, forward):
     config = RunConfig(method="bam-uda", network=Settings("wrn-10-1"), target=target, forward=forward)
     method = build.build_method(config)
     network = build.build_network(config, TASK).double().eval()
-    losses, _ = method.loss(network, network, batch, method.init(), 0)
+    losses, _ = method.loss(network, network, batch, method.init(POOL), 0)
     plain = network.predict(batch.weak, batch.draws("pseudo-labels")).probs
     sharp = network.head.predict(network.features(batch.weak), batch.draws("pseudo-labels"), temperature=0.5).probs
     assert torch.allclose(losses.prediction.probs, sharp)

@@ -27,6 +27,7 @@ from surelabel.training import build, build_data
 from surelabel.training.components import Components
 from surelabel.training.fit import fit
 from surelabel.utils.errors import UserError
+from tests.helpers.runs import POOL
 
 FOLDS, STEPS = 5, 6
 
@@ -223,7 +224,7 @@ def test_the_loss_is_the_sum_over_members_that_train_alone(digits):
     method = build.build_method(made)
     method.before_training(network, loader)
     batch = loader(0)
-    found, state = method.loss(network, network, batch, method.init(), 0)
+    found, state = method.loss(network, network, batch, method.init(POOL), 0)
     total = 0.0
     for e in range(10):
         v = e % FOLDS

@@ -29,11 +29,13 @@ def test_train_is_determined_by_the_seed(tiny, tmp_path, method):
 def test_train_writes_all_metrics(tiny):
     lines = fit_folder(tiny).history()
     assert [line["step"] for line in lines] == [4, 8, 12]
-    asked = {"accuracy", "ece", "nll", "brier", "raw_accuracy", "raw_ece", "purity", "acceptance", "pool_confidence"}
+    asked = {"accuracy", "ece", "nll", "brier", "raw_accuracy", "raw_ece", "purity", "acceptance"}
+    asked |= {"effective_classes", "pool_confidence"}
     for line in lines:
         assert asked <= set(line)
         assert line["samples"] == 100
         assert 0 <= line["acceptance"] <= 1
+        assert (line["effective_classes"] is None) == (line["acceptance"] == 0)
         assert line["labelled_loss"] > 0
 
 
@@ -91,7 +93,9 @@ def test_train_averages_since_the_last_evaluation(tiny, steps):
             assert line[f"{part}_loss"] == pytest.approx(mean, rel=1e-5)
         confidence = torch.cat([losses.prediction.probs.amax(dim=1) for losses in recent])
         assert line["pool_confidence"] == pytest.approx(float(confidence.mean()), rel=1e-5)
-        assert line["acceptance"] == pytest.approx(float(torch.cat([losses.mask for losses in recent]).float().mean()))
+        assert line["acceptance"] == pytest.approx(
+            float(torch.cat([losses.accepted for losses in recent]).float().mean())
+        )
         accepted.append(line["acceptance"])
     assert len(set(accepted)) > 1  # otherwise a mean since the start would pass too
 

@@ -1,3 +1,4 @@
+import math
 from dataclasses import asdict
 from functools import reduce
 from itertools import pairwise
@@ -43,7 +44,7 @@ def test_calibration_sums_add_up_over_any_split(cuts):
 def test_selection_sums_add_up_over_any_split(cuts):
     probs, labels = predictions()
     labels[::3] = -1
-    mask = probs.amax(-1) > 0.6
+    mask = torch.where(probs.amax(-1) > 0.6, probs[:, 0], 0)
     total = reduce(add, [metrics.selection_sums(*part) for part in parts_of(probs, mask, labels, cuts=cuts)])
     assert total.metrics() == pytest.approx(metrics.selection_sums(probs, mask, labels).metrics(), abs=1e-12)
 
@@ -103,7 +104,28 @@ def test_per_class_without_samples_is_none():
 def test_selection_sums_by_hand():
     probs = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
     sums = metrics.selection_sums(probs, torch.tensor([True, True, True, False]), torch.tensor([0, 1, -1, 0]))
-    assert sums.metrics() == pytest.approx({"purity": 1 / 2, "acceptance": 3 / 4, "confidence": 3 / 4})
+    by_hand = math.exp(-(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3)))
+    expected = {"purity": 1 / 2, "acceptance": 3 / 4, "effective_classes": by_hand, "confidence": 3 / 4}
+    assert sums.metrics() == pytest.approx(expected)
+
+
+def test_selection_sums_count_weights():
+    probs = torch.tensor([[0.9, 0.1, 0.0], [0.8, 0.2, 0.0], [0.3, 0.7, 0.0], [0.0, 0.4, 0.6]])
+    weights, labels = torch.tensor([1.0, 0.5, 0.25, 0.0]), torch.tensor([0, 1, 1, 2])
+    found = metrics.selection_sums(probs, weights, labels).metrics()
+    shares = [1.5 / 1.75, 0.25 / 1.75]
+    assert found["acceptance"] == pytest.approx(1.75 / 4)
+    assert found["purity"] == pytest.approx(1.25 / 1.75)
+    assert found["effective_classes"] == pytest.approx(math.exp(-sum(share * math.log(share) for share in shares)))
+    assert metrics.selection_sums(probs, 0 * weights, labels).metrics()["effective_classes"] is None
+
+
+@pytest.mark.parametrize("classes", [2, 7])
+def test_effective_classes_are_all_if_accepted_alike_and_one_if_one(classes):
+    probs = torch.eye(classes).repeat(3, 1)
+    labels = probs.argmax(1)
+    assert metrics.selection_sums(probs, labels >= 0, labels).metrics()["effective_classes"] == pytest.approx(classes)
+    assert metrics.selection_sums(probs, labels == 0, labels).metrics()["effective_classes"] == pytest.approx(1)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from torch import nn
 
 from surelabel.config.validate import validate
 from surelabel.data.tables import source as table
+from surelabel.methods.base import Pool
 from surelabel.training import build
 from surelabel.training.build_views import build_view
 from surelabel.training.state import TrainState
@@ -135,9 +136,10 @@ def test_loaded_state_is_entirely_on_the_device(tiny, method):
     """The meta device stands for a second GPU."""
     folder = fit_folder(replace(tiny, method=method))
     run = replace(folder.config, device="meta")
-    state = build.build_state(run, build.build_network(run, folder.task()), build.build_method(run))
+    pool = Pool(1400, torch.full((10,), 4))
+    state = build.build_state(run, build.build_network(run, folder.task()), build.build_method(run), pool)
     stored, _ = folder.stored_state()
-    stored["running_sums"] = {"steps": torch.ones(())}
+    stored["running_sums"] = {"steps": torch.ones(1), "accepted": torch.ones(1, 10)}
     state.load_state_dict(stored)
     tensors = [*state.network.state_dict().values(), *state.evaluated.state_dict().values()]
     tensors += [*state.selection.values(), *state.running_sums.values()]

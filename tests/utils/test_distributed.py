@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from surelabel.config.run import Network, Optimizer
 from surelabel.config.settings import to_yaml
 from surelabel.config.validate import validate
+from surelabel.methods.base import Pool
 from surelabel.training import build, build_data
 from surelabel.training.loop import training_step
 from surelabel.utils.distributed import World
@@ -24,8 +25,9 @@ from surelabel.utils.errors import UserError
 from tests.conftest import PATIENCE, signalled
 from tests.helpers.runs import fit_folder
 
-METHODS = ["fixmatch", "bam-uda", "paws", "bam-paws+ema"]
+METHODS = ["fixmatch", "bam-uda", "paws", "bam-paws+ema", "bam-flexmatch", "adamatch", "freematch", "dash", "softmatch"]
 DIVIDED_BY_BATCH = ["bam-fixmatch", "bam-paws"]  # the KL term, as the released code has it
+CALIBRATED = ["label-smoothing", "margin-penalty", "mixup", "mc-dropout", "last-layer-ensemble"]  # laplace is uda
 STEPS = 8
 
 
@@ -41,8 +43,8 @@ def exact(tiny, method):
 def losses(run, data, world, wrap):
     """The global losses of the first steps, and the gradient of the first."""
     method = build.build_method(run, len(data.train))
-    state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method)
     loader = replace(build.build_loader(run, data, build_data.build_split(run, data)), world=world)
+    state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method, Pool.of(loader))
     model = wrap(state.network).train()
     found = []
     for _ in range(STEPS):
@@ -56,7 +58,7 @@ def one_of_two(rank, runs, data, folder):
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     for run in runs:
         found = losses(run, data, World(rank, 2), DistributedDataParallel)
-        torch.save(found, f"{folder}/{run.method}-{rank}.pt")
+        torch.save(found, f"{folder}/{run.method}-{run.calibrator}-{rank}.pt")
     dist.destroy_process_group()
 
 
@@ -64,12 +66,14 @@ def one_of_two(rank, runs, data, folder):
 def test_two_ranks_have_the_losses_of_one(tiny, digits_data, tmp_path):
     mean = replace(tiny, head=replace(tiny.head, kl="mean"))
     runs = [exact(tiny, method) for method in METHODS] + [exact(mean, method) for method in DIVIDED_BY_BATCH]
+    runs += [exact(replace(tiny, calibrator=name), "uda") for name in CALIBRATED]
     multiprocessing.spawn(one_of_two, (runs, digits_data, str(tmp_path)), nprocs=2)
     for run in runs:
         expected, weights = losses(run, digits_data, World(), lambda network: network)
         for rank in (0, 1):
-            found, theirs = torch.load(tmp_path / f"{run.method}-{rank}.pt", weights_only=True)
-            np.testing.assert_allclose(found, expected, atol=1e-9, rtol=0, err_msg=run.method)
+            found, theirs = torch.load(tmp_path / f"{run.method}-{run.calibrator}-{rank}.pt", weights_only=True)
+            name = f"{run.method} {run.calibrator}"
+            np.testing.assert_allclose(found, expected, atol=1e-9, rtol=0, err_msg=name)
             torch.testing.assert_close(theirs, weights, atol=1e-9, rtol=0)
         assert max(expected) - min(expected) > 1e-3
 
@@ -79,8 +83,8 @@ def one_of_two_with_batch_norm(rank, runs, data, folder):
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     for run in runs:
         method = build.build_method(run, len(data.train))
-        state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method)
         loader = replace(build.build_loader(run, data, build_data.build_split(run, data)), world=World(rank, 2))
+        state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method, Pool.of(loader))
         model = DistributedDataParallel(state.network).train()
         for _ in range(3):
             training_step(method, model, state, loader(state.step), torch.autograd.backward)
@@ -153,6 +157,9 @@ def test_local_sum_splits_sums_of_any_world_size():
     assert [World(rank, 2).local_sum(parts).item() for rank in range(2)] == [3.5, 3.5]
     assert World().local_sum(parts).item() == 7
     assert World().local_sum(torch.tensor([0.1])).item() == torch.tensor(0.1).item()
+    by_class = torch.tensor([[1.0, 2.0], [4.0, 8.0]])
+    assert World(1, 2).local_sum(by_class).tolist() == [4, 8]
+    assert World().local_sum(by_class).tolist() == [5, 10]
 
 
 @pytest.mark.slow

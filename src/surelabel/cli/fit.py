@@ -50,7 +50,7 @@ SHOWN = {
     "often changed": ("network.name", "optimizer.lr", "batch.labelled", "batch.ratio", "evaluation.every"),
 }
 # What methods of different families have different values of.
-FAMILY = ("paws", "optimizer", "teacher", "average", "head", "views", "batch", "selection", "target")
+FAMILY = ("paws", "optimizer", "teacher", "average", "head", "views", "batch", "align", "selection", "target")
 
 
 @dataclass(frozen=True)

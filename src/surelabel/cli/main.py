@@ -20,6 +20,7 @@ COMMANDS = {
     "report": "a page about a run, or several side by side, to open in a browser",
     "study": "make a table or figure of the paper, by one worker or many",
     "sweep": "tune the settings of a run",
+    "methods": "all methods, and the papers that they come from",
     "recipes": "the settings of the paper's benchmarks",
     "data": "make tar shards of images; make and check the photonic-crystal data set",
     "completion": "print a script that completes commands and options in your shell",

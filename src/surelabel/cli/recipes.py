@@ -14,6 +14,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     print(f"surelabel fit --recipe [METHOD-]BENCHMARK --size {'|'.join(SIZES)}\n")
     print("benchmarks: " + ", ".join(BENCHMARKS))
-    print("methods:    " + ", ".join(METHODS))
+    print("methods:    " + ", ".join(METHODS) + " (see `surelabel methods`)")
     print("            each also with +" + " or +".join(TEACHERS) + ": an averaged network makes the pseudo-labels")
     return 0

@@ -34,6 +34,7 @@ def AtLeast(least: float, why: str = "") -> Check:
 POSITIVE = Check(lambda value: value > 0, "must be above zero")
 NOT_NEGATIVE = Check(lambda value: value >= 0, "must not be negative")
 FINITE = Check(isfinite, "must be a finite number")
+PROPORTION = Check(lambda value: 0 <= value < 1, "must be at least 0 and below 1")
 SHARE = Check(lambda value: 0 <= value <= 1, "must lie between 0 and 1")
 
 PositiveInt = Annotated[int, POSITIVE]
@@ -41,6 +42,7 @@ PositiveFloat = Annotated[float, FINITE, POSITIVE]
 NotNegativeInt = Annotated[int, NOT_NEGATIVE]
 NotNegative = Annotated[float, FINITE, NOT_NEGATIVE]
 Share = Annotated[float, SHARE]
+Proportion = Annotated[float, PROPORTION]
 
 
 def fields(kind: Any, prefix: str = "") -> Iterator[tuple[str, Any, tuple[Any, ...]]]:

@@ -18,6 +18,26 @@ METHODS = {
     "bam-uda": "surelabel.methods.bam:bam_uda",
     "bam-uda-no-sigma": "surelabel.methods.bam:bam_uda_no_sigma",
     "bam-fixmatch": "surelabel.methods.bam:bam_fixmatch",
+    "remixmatch-align": "surelabel.methods.remixmatch_align:remixmatch_align",
+    "flexmatch": "surelabel.methods.flexmatch:flexmatch",
+    "adamatch": "surelabel.methods.adamatch:adamatch",
+    "debiaspl": "surelabel.methods.debiaspl:debiaspl",
+    "softmatch": "surelabel.methods.softmatch:softmatch",
+    "freematch": "surelabel.methods.freematch:freematch",
+    "finessl-margin": "surelabel.methods.finessl_margin:finessl_margin",
+    "dash": "surelabel.methods.dash:dash",
+    "pi-model": "surelabel.methods.mean_teacher:pi_model",
+    "mean-teacher": "surelabel.methods.mean_teacher:mean_teacher",
+    "bam-remixmatch-align": "surelabel.methods.remixmatch_align:bam_remixmatch_align",
+    "bam-flexmatch": "surelabel.methods.flexmatch:bam_flexmatch",
+    "bam-adamatch": "surelabel.methods.adamatch:bam_adamatch",
+    "bam-debiaspl": "surelabel.methods.debiaspl:bam_debiaspl",
+    "bam-softmatch": "surelabel.methods.softmatch:bam_softmatch",
+    "bam-freematch": "surelabel.methods.freematch:bam_freematch",
+    "bam-finessl-margin": "surelabel.methods.finessl_margin:bam_finessl_margin",
+    "bam-dash": "surelabel.methods.dash:bam_dash",
+    "bam-pi-model": "surelabel.methods.mean_teacher:bam_pi_model",
+    "bam-mean-teacher": "surelabel.methods.mean_teacher:bam_mean_teacher",
     "paws": "surelabel.methods.paws:paws",
     "bam-paws": "surelabel.methods.paws:bam_paws",
 }
@@ -25,10 +45,13 @@ METHODS = {
 ON_FEATURES = ("sure",)
 # Suffixes of any other method, after a plus: an averaged network makes the pseudo-labels.
 TEACHERS = ("ema", "swa")
+# These have one without a suffix.
+TAUGHT = {"mean-teacher": "ema", "bam-mean-teacher": "ema"}
 # Settings, or sections of them, that have an effect only for some methods.
 OWNED = (
     "batch.",
     "views.",
+    "align.",
     "selection.",
     "target.",
     "head.",
@@ -40,7 +63,14 @@ OWNED = (
     "fidelity",
 )
 # Settings with a published default for each method.
-FILLED = ("selection.threshold", "selection.quantile", "target.temperature", "weight", "forward", "weak_norm")
+FILLED = (
+    *(f"align.{name}" for name in ("rule", "prior", "decay", "queue")),
+    *(f"selection.{name}" for name in ("threshold", "quantile", "decay")),
+    "target.temperature",
+    "weight",
+    "forward",
+    "weak_norm",
+)
 
 
 def names() -> list[str]:

@@ -13,6 +13,7 @@ from surelabel.config.benchmarks import BENCHMARKS
 from surelabel.config.encoders import DEFAULT, EncoderName
 from surelabel.config.methods import ON_FEATURES, find, names
 from surelabel.config.run import (
+    Align,
     Average,
     Batch,
     Evaluation,
@@ -169,7 +170,12 @@ def _laptop(method: str, data: str, labels: int | str) -> RunConfig:
         network=Network("wrn-10-2", stem_stride=2, norm_momentum=0.1),
         average=Average(decay=0.99, warm=True, buffers="average"),
         evaluation=Evaluation(every=1 / 40, samples=1000),
-        selection=Selection(quantile=_quantile(method, data), warmup=0.1),
+        align=Align(decay=0.99 if find(method).alignment in ("mean", "debias") else None),
+        selection=Selection(
+            quantile=_quantile(method, data),
+            warmup=0.1,
+            decay=0.99 if "selection.decay" in find(method).reads else None,
+        ),
     )
     if _family(data) == "cifar100":
         return replace(config, optimizer=Optimizer(weight_decay=CIFAR100_DECAY))

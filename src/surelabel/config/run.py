@@ -16,16 +16,23 @@ from surelabel.config.constraints import (
     NotNegativeInt,
     PositiveFloat,
     PositiveInt,
+    Proportion,
     ReadIf,
     Share,
 )
 from surelabel.config.encoders import EncoderName
-from surelabel.config.methods import find
+from surelabel.config.methods import TAUGHT, find
 from surelabel.utils.errors import UserError
 from surelabel.utils.literals import Device, Drawn, Precision
 
 Forward = Literal["joint", "split"]
 WeakNorm = Literal["batch", "batch-kept", "running"]
+Alignment = Literal["none", "mean", "sinkhorn", "debias"]
+Prior = Literal["uniform", "labels", "labelled-predictions"]
+CalibratorName = Literal[
+    "none", "label-smoothing", "margin-penalty", "mixup", "mc-dropout", "last-layer-ensemble", "laplace"
+]
+AVERAGING = ("mc-dropout", "last-layer-ensemble")  # calibrators whose predictions have a std
 
 CUSTOM = "custom"  # the name of a user component that is passed in Python
 TABLE_VIEWS = ("noise", "corrupt")  # the other views are for images
@@ -40,7 +47,13 @@ MORE_STEPS = "the learning rate falls along a cosine to the planned last step, s
 
 CONVOLUTIONAL = ReadIf(lambda config: not config.network.name.startswith(("mlp-", "members-", "efficientnet")))
 WARMUP_COSINE = ReadIf(lambda config: config.optimizer.schedule == "warmup-cosine")
+TO_PRIOR = ReadIf(lambda config: config.alignment in ("mean", "sinkhorn"))
 HAS_SMALL_CROPS = ReadIf(lambda config: config.paws.small_crops > 0)
+
+
+def calibrated_by(*names: CalibratorName) -> ReadIf:
+    """The setting is read by these calibrators."""
+    return ReadIf(lambda config: config.calibrator in names)
 
 
 @dataclass(frozen=True)
@@ -113,6 +126,25 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Align:
+    """Distribution alignment: pseudo-labels are given the classes' shares, before they are selected.
+
+    Args:
+        rule: none; mean: each class by its share over the moving mean of the predictions; sinkhorn: the last
+            predictions until all classes have their shares. Default: the method's own
+        prior: the classes' shares: uniform, labels (those of the labels), labelled-predictions (the moving mean of the
+            predictions for them), or a number for each class, separated by commas, which sum to 1
+        decay: decay of the moving means
+        queue: over how many predictions sinkhorn meets the shares; at least ten for each class
+    """
+
+    rule: Literal["none", "mean", "sinkhorn"] | None = None
+    prior: Annotated[str | None, TO_PRIOR] = None
+    decay: Annotated[Share | None, ReadIf(lambda config: config.alignment in ("mean", "debias"))] = None
+    queue: Annotated[PositiveInt | None, ReadIf(lambda config: config.alignment == "sinkhorn")] = None
+
+
+@dataclass(frozen=True)
 class Selection:
     """Which pseudo-labels to accept.
 
@@ -121,11 +153,12 @@ class Selection:
         sharpened: apply the threshold to the sharpened probabilities, as UDA's released code does
         quantile: accept this share of the least uncertain (the paper's Q; for a Bayesian head)
         start: the share at the first step
-        warmup: a duration: how long the share rises from start to quantile
+        warmup: a duration: how long the share rises from start to quantile, or until pseudo-labels count fully
         window: over how many batches the threshold is averaged
         statistic: what is averaged over those batches: variance or std
         inclusive: accept at the threshold too
         lagged: leave the current batch out of the threshold
+        decay: decay of the moving means that a rule compares with
     """
 
     threshold: Share | None = None
@@ -137,6 +170,7 @@ class Selection:
     statistic: Literal["variance", "std"] = "variance"
     inclusive: bool = True
     lagged: bool = False
+    decay: Share | None = None
 
 
 @dataclass(frozen=True)
@@ -175,6 +209,34 @@ class Head:
     kl: Literal["elbo", "mean"] = "elbo"
     kl_weight: NotNegative = 1.0
     kl_warmup: NotNegative = 0
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The constants of the calibrators: see `calibrator`.
+
+    Args:
+        smoothing: label-smoothing: the share of a label that is spread over all classes
+        margin: margin-penalty: how far a logit may be below the largest at no cost
+        margin_weight: margin-penalty: weight of its term of the loss
+        mixup_alpha: mixup: the shares of two samples are drawn from Beta(α, α)
+        dropout: mc-dropout: probability that a feature is left out
+        samples: mc-dropout: how many sampled predictions are averaged
+        members: last-layer-ensemble: number of last layers
+        bootstrap: last-layer-ensemble: weigh the labels differently for each layer
+        prior_precision: laplace: one over the variance of the weights' Gaussian prior; default: what makes the labels
+            most likely
+    """
+
+    smoothing: Annotated[Proportion, calibrated_by("label-smoothing")] = 0.1
+    margin: Annotated[NotNegative, calibrated_by("margin-penalty")] = 10.0
+    margin_weight: Annotated[NotNegative, calibrated_by("margin-penalty")] = 0.1
+    mixup_alpha: Annotated[PositiveFloat, calibrated_by("mixup")] = 0.2
+    dropout: Annotated[Proportion, calibrated_by("mc-dropout")] = 0.5
+    samples: Annotated[int, AtLeast(2), calibrated_by("mc-dropout")] = 50
+    members: Annotated[int, AtLeast(2), calibrated_by("last-layer-ensemble")] = 5
+    bootstrap: Annotated[bool, calibrated_by("last-layer-ensemble")] = True
+    prior_precision: Annotated[PositiveFloat | None, calibrated_by("laplace")] = None
 
 
 @dataclass(frozen=True)
@@ -321,8 +383,8 @@ class RunConfig:
     """One training run.
 
     Args:
-        method: sure; supervised, pseudo-label, uda, fixmatch, paws, or bam- before one of the last four;
-            bam-uda-no-sigma; +ema or +swa after any but sure
+        method: sure; supervised, pseudo-label, uda, fixmatch, flexmatch, paws, ..., with bam- before it for a Bayesian
+            last layer, and +ema or +swa after it; `surelabel methods` lists them all
         data: phc, cifar10, cifar100, mnist, fashion-mnist, imagenet, or the path of a folder of images or tar shards,
             or of a .npz, .npy, .csv or .parquet file;
             cifar10-lt10, -lt100, and likewise cifar100: long-tailed, the largest class 10 or 100 times the smallest
@@ -347,6 +409,8 @@ class RunConfig:
         out: the run folder; default: runs/METHOD-DATA-LABELS-seedSEED
         init: a run folder whose evaluated backbone this run starts from
         weight: weight of the unlabelled loss (the paper's λ)
+        calibrator: what else makes the confidence of a method other than sure and paws honest: label-smoothing,
+            margin-penalty, mixup, mc-dropout, last-layer-ensemble or laplace; see calibration.*
         forward: joint: one pass for labelled, weak and strong views; split: the weak views apart, without gradients
         weak_norm: with split, how BatchNorm normalises the weak views: by their batch statistics, which update the
             running ones (batch) or not (batch-kept), or by the running ones (running)
@@ -374,6 +438,7 @@ class RunConfig:
     out: str | None = None
     init: str | None = None
     weight: NotNegative | None = None
+    calibrator: CalibratorName = "none"
     forward: Annotated[Forward | None, ReadIf(lambda config: config.teaches is None)] = None
     weak_norm: Annotated[
         WeakNorm | None, ReadIf(lambda config: config.forward != "joint" or config.teaches is not None)
@@ -388,9 +453,11 @@ class RunConfig:
     network: Network = field(default_factory=Network)
     views: Views = field(default_factory=Views)
     table: Table = field(default_factory=Table)
+    align: Align = field(default_factory=Align)
     selection: Selection = field(default_factory=Selection)
     target: Target = field(default_factory=Target)
     head: Head = field(default_factory=Head)
+    calibration: Calibration = field(default_factory=Calibration)
     paws: Paws = field(default_factory=Paws)
     sure: Sure = field(default_factory=Sure)
     optimizer: Optimizer = field(default_factory=Optimizer)
@@ -459,7 +526,12 @@ class RunConfig:
     @property
     def teaches(self) -> str | None:
         """The average that makes the pseudo-labels: ema or swa; None for the network itself."""
-        return self.method.partition("+")[2] or None
+        return self.method.partition("+")[2] or TAUGHT.get(self.method)
+
+    @property
+    def alignment(self) -> Alignment:
+        """How pseudo-labels are aligned."""
+        return self.align.rule or find(self.method).alignment
 
     @property
     def label_paths(self) -> tuple[str, ...]:

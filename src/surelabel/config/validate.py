@@ -7,6 +7,12 @@ from surelabel.config.methods import OWNED, find
 from surelabel.config.run import RunConfig
 from surelabel.utils.errors import UserError
 
+# Families whose methods take no calibrator, and why.
+NOT_CALIBRATED = {
+    "paws": "it predicts by neighbours, without logits to act on. Leave calibrator out; paws.smoothing smooths labels",
+    "sure": "it is calibrated by the labels that it leaves out. Leave calibrator out, or choose another method",
+}
+
 
 def validate(config: RunConfig) -> RunConfig:
     """The config, or a `UserError` if it is not valid."""
@@ -29,13 +35,18 @@ def validate(config: RunConfig) -> RunConfig:
         raise UserError(f"with an encoder, network.name must be an mlp, not {config.network.name}")
     if config.device == "mps" and (config.precision not in ("auto", "32") or config.processes > 1):
         raise UserError("device mps supports only 32 bits and one process: leave out precision and devices")
+    if config.calibrator != "none" and method.family in NOT_CALIBRATED:
+        why = NOT_CALIBRATED[method.family]
+        raise UserError(f"calibrator {config.calibrator} cannot be combined with {config.method}: {why}")
     method.configured(config)  # raises for what only the method can check
     return config
 
 
 def ignored_settings(config: RunConfig) -> set[str]:
     """The settings that have no effect in this run."""
-    read = find(config.method).reads
+    method = find(config.method)
+    # A calibrator may take the place of the method's head.
+    read = (method if config.calibrator == "none" else method.configured(config)).reads
     ignored = set()
     for key, _, annotations in fields(RunConfig):
         unread = key.startswith(OWNED) and key not in read and f"{key.partition('.')[0]}." not in read

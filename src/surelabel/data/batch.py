@@ -50,6 +50,7 @@ class Batch(Step):
     weak: Tensor | None = None  # [U, C, H, W]
     strong: Tensor | None = None  # [U, C, H, W]
     hidden: Tensor | None = None  # [U]
+    positions: Tensor | None = None  # [U], of the unlabelled images in the pool
 
     @property
     def n_samples(self) -> int:

@@ -51,6 +51,7 @@ class Loader:
             augment(images[1], self.weak_view, "weak view", here).to(self.device),
             augment(images[1], self.strong_view, "strong view", here).to(self.device),
             labels[1],
+            torch.from_numpy(drawn[1]).to(self.device),
             **vars(here),
         )
 

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from surelabel.config.encoders import EncoderName
 from surelabel.config.methods import find
+from surelabel.config.run import AVERAGING
 from surelabel.data.groups import group_numbers
 from surelabel.data.source import UNLABELLED
 from surelabel.data.tables.frames import is_frame
@@ -147,7 +148,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The probability of each class [n, K], in the order of `classes_`."""
         return self._predicted(X).probs.numpy()
 
-    @available_if(lambda self: _has_std(self.method))  # type: ignore[untyped-decorator]
+    @available_if(lambda self: _has_std(self.method, self.settings))  # type: ignore[untyped-decorator]
     def predict_std(self, X: Any) -> NDArray[np.float64]:
         """The std of each probability over the sampled predictions [n, K]."""
         std = self._predicted(X).std
@@ -225,8 +226,8 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._network = _for_predictions(network)
 
 
-def _has_std(method: str) -> bool:
-    if method in ("auto", "sure"):
+def _has_std(method: str, settings: Mapping[str, Any] | None) -> bool:
+    if method in ("auto", "sure") or (settings or {}).get("calibrator") in AVERAGING:
         return True
     found = find(method)
     return found.head is not None and found.family != "paws"

@@ -20,6 +20,8 @@ from surelabel.inference.trained_run import TrainedRun
 from surelabel.models.backbones.pretrained import OFFSET, SCALE, Encoder
 from surelabel.models.gaussian_softmax import SPREAD, by_draws, closed_form, fixed_draws
 from surelabel.models.heads import BayesianHead
+from surelabel.models.laplace_head import LaplaceHead
+from surelabel.models.layers_head import LayersHead, mean_and_std
 from surelabel.models.members_head import MembersHead
 from surelabel.models.network import Network
 from surelabel.models.paws_head import PawsHead
@@ -28,6 +30,7 @@ from surelabel.training.evaluate import fixed_sample
 from surelabel.utils.errors import UserError, optional_import
 from surelabel.utils.files import atomic_write
 from surelabel.utils.onnx import runtime, session, traced
+from surelabel.utils.rng import generator
 
 CHECKED = 100  # real samples on which the file must agree with torch
 TOLERANCE = 1e-5
@@ -47,7 +50,7 @@ def export_onnx(run: TrainedRun, out: Path) -> float:
     """Write the evaluated network of a run to `out`; returns its largest difference from torch on real samples.
 
     The inputs are `images` [batch, C, H, W] as stored in the run's data, or the columns of a table; the outputs are
-    `probabilities` [batch, K] and, for a Bayesian head, `std` [batch, K]. Nothing is written unless
+    `probabilities` [batch, K] and, for a head that averages, `std` [batch, K]. Nothing is written unless
     ONNX and torch agree to `TOLERANCE`.
     """
     with optional_import("export", "an ONNX file"):
@@ -82,13 +85,16 @@ def export_onnx(run: TrainedRun, out: Path) -> float:
 
 
 class Exported(nn.Module):
-    """What the file computes: images [N, C, H, W] -> probabilities [N, K] and, for a Bayesian head, their std [N, K].
+    """What the file computes: images [N, C, H, W] -> probabilities [N, K] and, if the head averages, their std [N, K].
 
     Of a Bayesian head both the closed form and the draws for uncertain images are computed for all, as a graph has no
     branches by image.
     """
 
     noise: Tensor
+    weights: Tensor
+    biases: Tensor
+    covariances: Tensor
     support: Tensor
     votes: Tensor
 
@@ -98,13 +104,19 @@ class Exported(nn.Module):
         head = network.head
         if isinstance(head, BayesianHead):
             self.register_buffer("noise", fixed_draws(head.settings.samples, len(head.bias_mean)).float())
+        if isinstance(head, LayersHead):
+            weights, biases = head.layers(generator(0, "evaluation"))
+            self.register_buffer("weights", weights.detach().contiguous())
+            self.register_buffer("biases", biases.detach().contiguous())
+        if isinstance(head, LaplaceHead):
+            self.register_buffer("covariances", head.covariances)
         if isinstance(head, PawsHead):
             self.register_buffer("support", head.support.float().cpu())
             self.register_buffer("votes", F.one_hot(head.support_classes.cpu(), head.classes).float())
 
     @property
     def outputs(self) -> list[str]:
-        has_std = isinstance(self.network.head, BayesianHead | MembersHead)
+        has_std = isinstance(self.network.head, BayesianHead | LayersHead | MembersHead)
         return ["probabilities", "std"] if has_std else ["probabilities"]
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
@@ -120,6 +132,10 @@ class Exported(nn.Module):
             wide = std.amax(dim=-1, keepdim=True) > SPREAD
             both = zip(by_draws(mean, std, self.noise), closed_form(mean, std), strict=True)
             return Prediction(*(torch.where(wide, drawn, closed) for drawn, closed in both))
+        if isinstance(head, LayersHead):
+            return Prediction(*mean_and_std(features, self.weights, self.biases))
+        if isinstance(head, LaplaceHead):
+            return Prediction(head.probs(features, self.covariances))
         if isinstance(head, MembersHead):
             return Prediction(*head.mean_and_std(features))
         if isinstance(head, PawsHead):
@@ -152,6 +168,8 @@ def _describe(model: Any, task: Task, module: Exported, preprocessing: dict[str,
     std = None
     if isinstance(head, BayesianHead):
         std = "std of each probability under the Gaussian of the last layer's outputs"
+    if isinstance(head, LayersHead):
+        std = f"std of each probability over {len(module.biases)} fixed linear last layers"
     if isinstance(head, MembersHead):
         std = f"std of each probability over {len(head.weight)} members of an ensemble"
     metadata = {

@@ -1,4 +1,7 @@
-"""BAM-X (Loh et al.): method X with a Bayesian last layer, averaged predictions and selection by their std."""
+"""BAM-X (Loh et al.): method X with a Bayesian last layer, averaged predictions and selection by their std.
+
+Methods with rules of their own have these kept: they are made by `bayesian`, beside the method itself.
+"""
 
 from dataclasses import replace
 
@@ -14,6 +17,11 @@ from surelabel.models.heads import Bayesian
 def bam(method: SelfTraining) -> SelfTraining:
     """The method with a Bayesian head and selection by uncertainty."""
     return replace(method, head=Bayesian(), select=Uncertainty(quantile=0.95))
+
+
+def bayesian(method: SelfTraining) -> SelfTraining:
+    """The method with a Bayesian head: it predicts by averages, and keeps its own rules."""
+    return replace(method, head=Bayesian())
 
 
 bam_pseudo_label = bam(pseudo_label)

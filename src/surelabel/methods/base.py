@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from surelabel.config.run import RunConfig
+from surelabel.config.run import Alignment, RunConfig
 from surelabel.data.source import DataSet, Source
 from surelabel.data.views import View
 from surelabel.models.network import Head, Network
@@ -22,6 +22,20 @@ if TYPE_CHECKING:
 State = dict[str, Tensor]  # what a method remembers between steps
 
 
+def moving_mean(old: Tensor, latest: Tensor, decay: float) -> Tensor:
+    """An exponential moving mean after its latest value."""
+    return decay * old + (1 - decay) * latest
+
+
+@dataclass(frozen=True)
+class PoolPrediction(Prediction):
+    """The prediction for the unlabelled samples of the global batch, with what a rule may know beside it."""
+
+    positions: Tensor | None = None  # [U], of the samples in the pool
+    labelled: Tensor | None = None  # [B, K], the probabilities for the labelled samples, if a rule needs them
+    labels: Tensor | None = None  # [B]
+
+
 @dataclass(frozen=True)
 class Losses:
     """The loss of one step, its terms by name, and the predictions for unlabelled samples."""
@@ -29,7 +43,7 @@ class Losses:
     total: Tensor
     parts: dict[str, Tensor] = field(default_factory=dict)  # unweighted
     prediction: Prediction | None = None  # of the unlabelled samples, for the pseudo-labels
-    mask: Tensor | None = None  # [U], which pseudo-labels were accepted
+    accepted: Tensor | None = None  # [U], how far each pseudo-label was: weights in [0, 1], or bool
 
 
 class StepLoader(Protocol):
@@ -42,12 +56,31 @@ class StepLoader(Protocol):
     def __call__(self, step: int) -> Any: ...
 
 
+@dataclass(frozen=True)
+class Pool:
+    """What a method may know of the data before the first step."""
+
+    samples: int
+    labels: Tensor  # [K], how many of each class
+
+    @classmethod
+    def of(cls, loader: StepLoader) -> "Pool":
+        source = loader.source
+        counts = np.bincount(source.labels[loader.labelled], minlength=len(source.classes))
+        return cls(len(source), torch.from_numpy(counts))
+
+    @property
+    def classes(self) -> int:
+        return len(self.labels)
+
+
 class Method(Protocol):
     """A frozen value: the loss of a method, and the settings, head and batches that it needs."""
 
     family: ClassVar[str]  # of recipes
     ratio: int  # unlabelled samples per labelled one, as published
     averaged: ClassVar[bool]  # whether a running average of the network is evaluated
+    alignment: Alignment  # how it aligns its pseudo-labels by itself
     head: "Bayesian | None"
 
     @property
@@ -80,7 +113,7 @@ class Method(Protocol):
     def before_evaluation(self, network: Network, source: Source, labelled: NDArray[np.int64], batch: int) -> None:
         """Make a network ready to predict, if its weights are not enough."""
 
-    def init(self) -> State:
+    def init(self, pool: Pool) -> State:
         """The state before the first step."""
 
     def loss(self, model: nn.Module, teacher: Network, batch: Any, state: State, step: int) -> tuple[Losses, State]:

@@ -12,15 +12,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from surelabel.config.run import Alignment, RunConfig
 from surelabel.config.run import Paws as Settings
-from surelabel.config.run import RunConfig
 from surelabel.data import views
 from surelabel.data.batch import Crops
 from surelabel.data.multicrop import MultiCropLoader
 from surelabel.data.source import DataSet, Source, in_batches
 from surelabel.data.views import View
 from surelabel.equations import entropy, smooth_labels, soft_cross_entropy, soft_nearest_neighbours
-from surelabel.methods.base import Losses, State
+from surelabel.methods.base import Losses, Pool, State
 from surelabel.methods.kl_term import PriorLoss
 from surelabel.methods.targets import Sharpen
 from surelabel.models.heads import Bayesian
@@ -50,6 +50,7 @@ class Paws:
 
     family: ClassVar[str] = "paws"
     averaged: ClassVar[bool] = False
+    alignment: ClassVar[Alignment] = "none"
     ratio: ClassVar[int] = 7  # not used: see paws.unlabelled
 
     @property
@@ -146,7 +147,7 @@ class Paws:
         network.train(training)
         network.head.update_support(torch.cat(parts), torch.from_numpy(source.labels[labelled]).to(device))
 
-    def init(self) -> State:
+    def init(self, pool: Pool) -> State:
         return {}
 
     def loss(self, model: nn.Module, teacher: Network, batch: Crops, state: State, step: int) -> tuple[Losses, State]:

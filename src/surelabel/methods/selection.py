@@ -1,42 +1,52 @@
-"""Rules that accept or reject pseudo-labels. A rule is a frozen value; its state is passed in and returned."""
+"""Rules that accept, weigh or reject pseudo-labels. A rule is a frozen value; its state is passed in and returned."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
 
 from surelabel.config.run import RunConfig, Selection, steps_of
 from surelabel.equations import sharpen
-from surelabel.methods.base import State
+from surelabel.methods.base import Pool, PoolPrediction, State
 from surelabel.methods.schedules import linear_warmup
-from surelabel.models.prediction import Prediction
 from surelabel.utils.errors import UserError
 
+FILLED = ("threshold", "quantile", "decay")  # settings with a published default for each rule
+NO_STD = "selection by uncertainty needs a Bayesian head, as a bam- method has: a linear head has no std"
 FIRST_LAGGED = 0.02  # the threshold at the first step if the current batch does not count (released code)
 
 
+@dataclass(frozen=True)
 class Select(ABC):
-    """A selection rule."""
+    """A selection rule. Of the settings in `FILLED`, it has those as fields that it reads."""
 
     reads: ClassVar[frozenset[str]] = frozenset()  # settings
+    keeps: ClassVar[frozenset[str]] = frozenset()  # of its state, what a criterion may read
+    needs_std: ClassVar[bool] = False  # of the predictions: a Bayesian head
+    needs_labelled: ClassVar[bool] = False  # predictions for the labelled samples
 
     def configured(self, config: RunConfig, temperature: float) -> Self:
         """The rule with the settings of a config, for targets sharpened at this temperature."""
-        return self
+        asked = {name: getattr(config.selection, name) for name in self._filled()}
+        return replace(self, **{name: value for name, value in asked.items() if value is not None})
 
     def fill(self, selection: Selection) -> Selection:
         """The settings with the values of this rule in place of None."""
-        return replace(selection, threshold=None, quantile=None)
+        filled: dict[str, Any] = dict.fromkeys(FILLED) | {name: getattr(self, name) for name in self._filled()}
+        return replace(selection, **filled)
 
-    def init(self) -> State:
+    def _filled(self) -> list[str]:
+        return [name for name in FILLED if f"selection.{name}" in self.reads]
+
+    def init(self, pool: Pool) -> State:
         """The state before the first step."""
         return {}
 
     @abstractmethod
-    def __call__(self, prediction: Prediction, state: State, step: int) -> tuple[Tensor, State]:
-        """The mask [U] of accepted predictions [U, K], and the new state."""
+    def __call__(self, prediction: PoolPrediction, state: State, step: int) -> tuple[Tensor, State]:
+        """How far each prediction [U, K] is accepted, weights [U] in [0, 1] or bool, and the new state."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +61,10 @@ class Confidence(Select):
     reads: ClassVar[frozenset[str]] = frozenset({"selection.threshold", "selection.sharpened"})
 
     def configured(self, config: RunConfig, temperature: float) -> Self:
-        asked = config.selection
-        threshold = self.threshold if asked.threshold is None else asked.threshold
-        return replace(self, threshold=threshold, temperature=temperature if asked.sharpened else 1.0)
+        made = super().configured(config, temperature)
+        return replace(made, temperature=temperature if config.selection.sharpened else 1.0)
 
-    def fill(self, selection: Selection) -> Selection:
-        return replace(selection, threshold=self.threshold, quantile=None)
-
-    def __call__(self, prediction: Prediction, state: State, step: int) -> tuple[Tensor, State]:
+    def __call__(self, prediction: PoolPrediction, state: State, step: int) -> tuple[Tensor, State]:
         probs = prediction.probs if self.temperature == 1 else sharpen(prediction.probs, self.temperature)
         return probs.amax(dim=-1) >= self.threshold, state
 
@@ -84,14 +90,14 @@ class Uncertainty(Select):
     reads: ClassVar[frozenset[str]] = frozenset(
         f"selection.{name}" for name in ("quantile", "start", "warmup", "window", "statistic", "inclusive", "lagged")
     )
+    needs_std: ClassVar[bool] = True
 
     def configured(self, config: RunConfig, temperature: float) -> Self:
         if config.head.samples < 2:
             raise UserError(f"head.samples must be at least 2: {config.method} selects by the std of the samples")
         asked = config.selection
         return replace(
-            self,
-            quantile=self.quantile if asked.quantile is None else asked.quantile,
+            super().configured(config, temperature),
             start=asked.start,
             warmup=steps_of(asked.warmup, config.steps),
             window=asked.window,
@@ -100,15 +106,12 @@ class Uncertainty(Select):
             lagged=asked.lagged,
         )
 
-    def fill(self, selection: Selection) -> Selection:
-        return replace(selection, threshold=None, quantile=self.quantile)
-
-    def init(self) -> State:
+    def init(self, pool: Pool) -> State:
         return {"quantiles": torch.empty(0)}
 
-    def __call__(self, prediction: Prediction, state: State, step: int) -> tuple[Tensor, State]:
+    def __call__(self, prediction: PoolPrediction, state: State, step: int) -> tuple[Tensor, State]:
         if prediction.std is None:
-            raise UserError("selection by uncertainty needs a Bayesian head: a linear head has no std")
+            raise UserError(NO_STD)
         std = prediction.std.gather(-1, prediction.probs.argmax(dim=-1, keepdim=True)).squeeze(-1)
         uncertainty = std.square() if self.statistic == "variance" else std
         level = linear_warmup(self.start, self.quantile, step, self.warmup)

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from surelabel.config.run import RunConfig
+from surelabel.config.run import Alignment, RunConfig
 from surelabel.config.run import Sure as SureSettings
 from surelabel.data.batch import Batch
 from surelabel.data.drawn import drawn_per_class
@@ -23,7 +23,7 @@ from surelabel.data.label_folds import folds_of
 from surelabel.data.loader import Loader
 from surelabel.data.source import DataSet, Source, in_batches
 from surelabel.data.views import Chain, Corrupt, Identity, InComponents, Noise, View
-from surelabel.methods.base import Losses, State
+from surelabel.methods.base import Losses, Pool, State
 from surelabel.methods.cross_fitted import cross_fitted_teachers
 from surelabel.methods.joining import Prior, fit_powers
 from surelabel.models.backbones.projection import Projection, check_shape, principal_components
@@ -96,6 +96,7 @@ class Sure:
 
     family: ClassVar[str] = "sure"
     averaged: ClassVar[bool] = True
+    alignment: ClassVar[Alignment] = "none"
     head: ClassVar[None] = None
 
     @property
@@ -185,7 +186,7 @@ class Sure:
         left_out = np.log(known[:, np.arange(len(some_labels)), some_folds])
         network.head.powers.copy_(torch.from_numpy(fit_powers(left_out, some_labels, PRIOR, weights)))
 
-    def init(self) -> State:
+    def init(self, pool: Pool) -> State:
         return {}
 
     def loss(

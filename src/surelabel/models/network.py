@@ -10,12 +10,15 @@ from torch import Tensor, nn
 
 from surelabel.config.run import WeakNorm
 from surelabel.data.batch import Task
+from surelabel.models.dropout_head import DropoutHead
+from surelabel.models.ensemble_head import EnsembleHead
 from surelabel.models.heads import BayesianHead, LinearHead
+from surelabel.models.laplace_head import LaplaceHead
 from surelabel.models.members_head import MembersHead
 from surelabel.models.paws_head import PawsHead
 from surelabel.models.prediction import Prediction
 
-Head = LinearHead | BayesianHead | PawsHead | MembersHead
+Head = LinearHead | DropoutHead | LaplaceHead | EnsembleHead | BayesianHead | PawsHead | MembersHead
 
 
 class Output(NamedTuple):

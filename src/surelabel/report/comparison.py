@@ -13,6 +13,7 @@ COLUMNS: dict[str, tuple[str, bool | None, Callable[[float | None], str]]] = {
     "nll": ("NLL", False, words.plain),
     "brier": ("Brier", False, words.plain),
     "purity": ("purity", True, words.percent),
+    "effective_classes": ("classes in effect", None, words.one_decimal),
     "steps": ("steps", None, words.count),
     "seconds": ("time", None, words.time_taken),
 }
@@ -22,6 +23,7 @@ CURVES = {
     "confidence": ("Confidence", True),
     "purity": ("Purity of the accepted pseudo-labels", True),
     "acceptance": ("Accepted pseudo-labels", True),
+    "effective_classes": ("Of how many classes they are, in effect", False),
 }
 
 
@@ -50,6 +52,7 @@ def _values(run: RunView) -> dict[str, float | None]:
         **{key: run.averaged.get(key) for key in ("accuracy", "nll", "brier")},
         "ece": None if run.few else run.averaged.get("ece"),
         "purity": last.get("purity"),
+        "effective_classes": last.get("effective_classes"),
         "steps": last.get("step"),
         "seconds": run.recorded.seconds,
     }

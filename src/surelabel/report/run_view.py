@@ -33,10 +33,11 @@ CURVES: list[tuple[str, bool, dict[str, str]]] = [
         True,
         {"purity": "right, of those accepted (purity)", "acceptance": "accepted", "pool_confidence": "confidence"},
     ),
+    ("Of how many classes the accepted are, in effect", False, {"effective_classes": "effective classes"}),
     (
         "Losses",
         False,
-        {f"{kind}_loss": kind for kind in ("labelled", "unlabelled", "prior")} | {"me_max_loss": "me-max"},
+        {f"{kind}_loss": kind for kind in ("labelled", "unlabelled", "fairness", "prior")} | {"me_max_loss": "me-max"},
     ),
 ]
 Confusion = tuple[int, int, int, float]  # true class, predicted class, count, fraction of the true class

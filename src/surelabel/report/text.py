@@ -31,6 +31,10 @@ def plain(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
+def one_decimal(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
+
+
 def count(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}"
 

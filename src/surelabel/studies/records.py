@@ -17,7 +17,7 @@ from surelabel.utils.files import atomic_write
 
 Record = dict[str, Any]
 # What is kept of metrics.jsonl: these keys, and at most this many lines.
-HISTORY = ("step", "accuracy", "ece", "nll", "purity", "acceptance", "pool_confidence")
+HISTORY = ("step", "accuracy", "ece", "nll", "purity", "acceptance", "effective_classes", "pool_confidence")
 LINES = 100
 MACHINE = ("device", "precision", "compile")
 PARTS_ASIDE = {"step", "images_per_second", "stepping", "steps"}

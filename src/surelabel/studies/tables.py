@@ -20,6 +20,7 @@ DETAILS = (
     ("final", "nll", "{:.2f}", "NLL"),
     ("pool", "purity", "{:.0%}", "purity"),
     ("pool", "acceptance", "{:.0%}", "accepted"),
+    ("pool", "effective_classes", "{:.1f}", "classes in effect"),
     ("summary", "around_best_median_accuracy", "{:.1%}", "accuracy, paper's protocol"),
     ("summary", "converged_ece", "{:.3f}", "ECE at convergence"),
     ("summary", "mean_ece_until_converged", "{:.3f}", "mean ECE up to convergence"),
@@ -101,13 +102,16 @@ def _printed(value: Printed) -> str:
 def detail_table(study: Study, layout: Layout) -> Table:
     """All metrics of every cell, also by the paper's protocol."""
     chosen = any(cell.choice for cell in layout.cells.values())
-    headings = ["data", study.heading, *(["best choice"] if chosen else []), "seeds", *(row[-1] for row in DETAILS)]
+    # Earlier runs did not count classes.
+    counted = any(any(cell.metrics("pool", "effective_classes")) for cell in layout.cells.values())
+    details = [row for row in DETAILS if counted or row[1] != "effective_classes"]
+    headings = ["data", study.heading, *(["best choice"] if chosen else []), "seeds", *(row[-1] for row in details)]
     rows = []
     for column in layout.columns:
         for row in layout.rows:
             cell = layout.cells.get((row, column))
             if cell is not None and cell.records:
-                metrics = [mean(cell.metrics(part, key), form) for part, key, form, _ in DETAILS]
+                metrics = [mean(cell.metrics(part, key), form) for part, key, form, _ in details]
                 rows.append([column, row, *([cell.choice] if chosen else []), str(len(cell.records)), *metrics])
     caption = (
         "The paper's protocol: the median accuracy of 20 evaluations around the best one, which selects on the test "

@@ -17,7 +17,7 @@ from surelabel.config.run import CUSTOM, RunConfig, steps_of
 from surelabel.data.batch import Task
 from surelabel.data.open import NAMED
 from surelabel.data.source import DataSet
-from surelabel.methods.base import Method, StepLoader
+from surelabel.methods.base import Method, Pool, StepLoader
 from surelabel.models.backbones import backbone
 from surelabel.models.heads import BayesianHead
 from surelabel.models.network import Network
@@ -145,13 +145,14 @@ def build_loader(
     return build_method(config).build_loader(config, data, labelled, torch.device(config.device), view, world)
 
 
-def build_state(config: RunConfig, network: Network, method: Method) -> TrainState:
+def build_state(config: RunConfig, network: Network, method: Method, pool: Pool) -> TrainState:
     """The state before the first step."""
     network.to(config.device)
+    kept = {name: tensor.to(config.device) for name, tensor in method.init(pool).items()}
     rule = averaging_rule(config)
     average = None if rule is None else averaged(network, rule, config.average.buffers)
     return TrainState(
-        network, average, build_optimizers(network, config), method.init(), average_teaches=config.teaches is not None
+        network, average, build_optimizers(network, config), kept, average_teaches=config.teaches is not None
     )
 
 

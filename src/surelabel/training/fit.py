@@ -17,6 +17,7 @@ from surelabel.data.batch import Task
 from surelabel.data.folds import parts
 from surelabel.data.label_folds import folds_of
 from surelabel.data.source import DataSet, Unlabelled
+from surelabel.methods.base import Pool
 from surelabel.models.network import Network
 from surelabel.models.prediction import Prediction
 from surelabel.training import build, build_data, evaluate
@@ -180,7 +181,7 @@ def _train(
     if config.processes > 1:
         loader = build.build_loader(config, data, labelled, components, World(fabric.global_rank, fabric.world_size))
     method.before_training(network, loader)
-    state = build.build_state(config, network, method)
+    state = build.build_state(config, network, method, Pool.of(loader))
     if stored:
         state.load_state_dict(stored, loader.world)
     del stored  # as large as the state

@@ -21,6 +21,7 @@ from surelabel.utils.distributed import World
 from surelabel.utils.literals import Precision
 
 Row = dict[str, Any]  # one line of metrics.jsonl
+OF_SELECTION = ("purity", "acceptance", "effective_classes")
 AfterStep = Callable[[Batch | Crops, Losses], bool]
 
 
@@ -111,7 +112,7 @@ def reduce_sums(state: TrainState, world: World) -> None:
 
 def gather_sums(state: TrainState, world: World) -> None:
     """Collect the running sums of all ranks, one entry per rank, for the checkpoint."""
-    state.running_sums = {name: world.gather(value[None]) for name, value in sorted(state.running_sums.items())}
+    state.running_sums = {name: world.gather(value) for name, value in sorted(state.running_sums.items())}
 
 
 def accumulate(state: TrainState, batch: Batch | Crops, losses: Losses) -> None:
@@ -123,8 +124,8 @@ def accumulate(state: TrainState, batch: Batch | Crops, losses: Losses) -> None:
     state.accumulate(steps=torch.ones_like(losses.total) / size)
     state.accumulate(**{f"{name}_loss": value.detach() / size for name, value in losses.parts.items()})
     if losses.prediction is not None:
-        assert losses.mask is not None and batch.hidden is not None
-        state.accumulate(**vars(selection_sums(losses.prediction.probs, losses.mask, batch.hidden)))
+        assert losses.accepted is not None and batch.hidden is not None
+        state.accumulate(**vars(selection_sums(losses.prediction.probs, losses.accepted, batch.hidden)))
 
 
 def evaluation(config: RunConfig, state: TrainState, test: Source | None) -> Row:
@@ -140,9 +141,9 @@ def evaluation(config: RunConfig, state: TrainState, test: Source | None) -> Row
         raw, evaluated = found[0], found[-1]
         row |= {"samples": len(index)} | evaluated
         row |= {f"raw_{name}": raw[name] for name in ("accuracy", "ece", "nll", "brier")}
-    sums = dict(state.running_sums)
+    sums = {name: value[0] for name, value in state.running_sums.items()}
     steps = sums.pop("steps")
     for name in [name for name in sums if name.endswith("_loss")]:
         row[name] = (sums.pop(name) / steps).item()
-    pool = SelectionSums(**sums).metrics() if sums else dict.fromkeys(("purity", "acceptance", "confidence"))
-    return row | {"purity": pool["purity"], "acceptance": pool["acceptance"], "pool_confidence": pool["confidence"]}
+    pool = dict(SelectionSums(**sums).metrics()) if sums else dict.fromkeys((*OF_SELECTION, "confidence"))
+    return row | {name: pool[name] for name in OF_SELECTION} | {"pool_confidence": pool["confidence"]}

@@ -5,6 +5,7 @@ K classes, M bins. Sums are float64, so counts are exact.
 """
 
 from dataclasses import dataclass
+from math import exp, log
 from typing import Self, TypedDict
 
 import torch
@@ -75,37 +76,45 @@ def calibration_sums(probs: Tensor, labels: Tensor, bins: int = 10) -> Calibrati
 
 @dataclass(frozen=True)
 class SelectionSums(_Sums):
-    """Sums over pseudo-labels, each []: seen, accepted, accepted with a known label, and correct among those."""
+    """Sums over pseudo-labels, the last three of their weights: seen, accepted with a known label, and correct among
+    those; accepted by class.
+    """
 
-    seen: Tensor
-    accepted: Tensor
-    known: Tensor
-    correct: Tensor
-    max_prob: Tensor
+    seen: Tensor  # []
+    max_prob: Tensor  # []
+    known: Tensor  # []
+    correct: Tensor  # []
+    accepted: Tensor  # [K], by the class of the pseudo-label
 
     def metrics(self) -> dict[str, float | None]:
-        """purity (None unless most accepted samples' labels are known), acceptance, confidence (mean `max_prob`).
+        """purity (None unless most accepted samples' labels are known), acceptance, effective_classes (the exponential
+        of the entropy of the accepted classes' shares; None without any) and confidence (mean `max_prob`).
 
         If only the labels used for training are known, the purity would only say how well they were learnt.
         """
-        seen, accepted, known, correct, max_prob = torch.stack([*vars(self).values()]).tolist()
+        seen, max_prob, known, correct, *by_class = torch.cat(
+            [self.seen[None], self.max_prob[None], self.known[None], self.correct[None], self.accepted]
+        ).tolist()
+        accepted = sum(by_class)
+        shares = [weight / accepted for weight in by_class if weight]
         return {
             "purity": correct / known if 2 * known > accepted else None,
             "acceptance": accepted / seen,
+            "effective_classes": exp(-sum(share * log(share) for share in shares)) if shares else None,
             "confidence": max_prob / seen,
         }
 
 
-def selection_sums(probs: Tensor, mask: Tensor, labels: Tensor) -> SelectionSums:
-    """The sums of one unlabelled batch. probs [U, K], mask [U] of accepted, labels [U], -1 if unknown."""
-    confidence, correct = equations.top(probs, labels)
-    accepted = mask.to(accumulation_dtype(mask.device))
+def selection_sums(probs: Tensor, weights: Tensor, labels: Tensor) -> SelectionSums:
+    """The sums of one unlabelled batch. probs [U, K], weights [U] in [0, 1], or bool; labels [U], -1 if unknown."""
+    confidence, predicted = probs.max(-1)
+    accepted = weights.to(accumulation_dtype(weights.device))
     return SelectionSums(
         seen=torch.ones_like(accepted).sum(),
-        accepted=accepted.sum(),
-        known=(accepted * (labels >= 0)).sum(),
-        correct=(accepted * correct).sum(),
         max_prob=confidence.to(accepted.dtype).sum(),
+        known=(accepted * (labels >= 0)).sum(),
+        correct=(accepted * (predicted == labels)).sum(),
+        accepted=accepted.new_zeros(probs.shape[1]).index_add_(0, predicted, accepted),
     )
 
 

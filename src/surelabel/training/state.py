@@ -14,7 +14,7 @@ from surelabel.utils.distributed import ALONE, World
 
 @dataclass
 class TrainState:
-    """The network, its average, the optimizers, the state of the selection rule, and the step.
+    """The network, its average, the optimizers, what the method remembers (`selection`), and the step.
 
     With `average_teaches`, the average makes the pseudo-labels, else the network does. The average is evaluated, or
     the network if there is none.
@@ -26,7 +26,7 @@ class TrainState:
     selection: State
     average_teaches: bool = False
     step: int = 0
-    # This rank's sums since the last evaluation: losses and accepted pseudo-labels.
+    # This rank's sums since the last evaluation, of losses and of accepted pseudo-labels: [1, ...].
     running_sums: dict[str, Tensor] = field(default_factory=dict)
     # One row per evaluation, as in metrics.jsonl.
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -51,7 +51,8 @@ class TrainState:
     def accumulate(self, **sums: Tensor) -> None:
         """Add to the running sums, without waiting for the device."""
         for name, value in sums.items():
-            self.running_sums[name] = self.running_sums[name] + value if name in self.running_sums else value.clone()
+            row = value[None]
+            self.running_sums[name] = self.running_sums[name] + row if name in self.running_sums else row.clone()
 
     def state_dict(self) -> dict[str, Any]:
         """Tensors, numbers, strings, lists and dictionaries only."""
@@ -75,7 +76,7 @@ class TrainState:
         device = next(self.network.parameters()).device
         self.selection = {name: tensor.to(device) for name, tensor in state["selection"].items()}
         self.running_sums = {
-            name: world.local_sum(tensor.to(device).reshape(-1)) for name, tensor in state["running_sums"].items()
+            name: world.local_sum(tensor.to(device))[None] for name, tensor in state["running_sums"].items()
         }
         self.step = state["step"]
         self.history = state["history"]

@@ -7,7 +7,7 @@ import torch
 
 from surelabel.config.run import RunConfig
 from surelabel.data.source import DataSet
-from surelabel.methods.base import StepLoader
+from surelabel.methods.base import Pool, StepLoader
 from surelabel.training import build, build_data
 from surelabel.training.components import NO_COMPONENTS, Components
 from surelabel.training.loop import training_step
@@ -22,7 +22,8 @@ def seconds_per_step(
 ) -> float:
     """The median time of a few steps, on a network that is thrown away."""
     method = build.build_method(config, len(data.train))
-    state = build.build_state(config, build.build_network(config, build_data.task_of(data), components), method)
+    network = build.build_network(config, build_data.task_of(data), components)
+    state = build.build_state(config, network, method, Pool.of(loader))
     model = state.network.train()
     times = []
     for step in range(TIMED + 1):

@@ -27,7 +27,10 @@ WINDOW = 20
 
 @dataclass(frozen=True)
 class Summary:
-    """Accuracies and ECEs of a run. `window` is the number of evaluations in each median: 20, or all if fewer."""
+    """Accuracies and ECEs of a run. `window` is the number of evaluations in each median: 20, or all if fewer.
+
+    `last_effective_classes`: of how many classes the pseudo-labels were that were accepted last; None without any.
+    """
 
     evaluations: int
     window: int
@@ -42,6 +45,7 @@ class Summary:
     converged_step: int
     converged_ece: float
     mean_ece_until_converged: float
+    last_effective_classes: float | None
 
 
 def summary(history: Sequence[Mapping[str, Any]]) -> Summary:
@@ -71,6 +75,7 @@ def summary(history: Sequence[Mapping[str, Any]]) -> Summary:
         converged_step=steps[converged],
         converged_ece=ece[converged],
         mean_ece_until_converged=fmean(ece[: converged + 1]),
+        last_effective_classes=history[-1].get("effective_classes"),
     )
 
 

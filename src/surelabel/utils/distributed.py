@@ -59,8 +59,8 @@ class World:
             tensor.copy_(part.view_as(tensor))
 
     def local_sum(self, parts: Tensor) -> Tensor:
-        """This rank's part of a sum that n ranks, perhaps more or fewer than now, saved as [n]."""
-        return parts[self.rank] if len(parts) == self.size else parts.sum() / self.size
+        """This rank's part [...] of a sum that n ranks, perhaps more or fewer than now, saved as [n, ...]."""
+        return parts[self.rank] if len(parts) == self.size else parts.sum(0) / self.size
 
     def max(self, flag: int) -> int:
         """The largest flag of all ranks."""

@@ -18,6 +18,7 @@ from surelabel.data.loader import Loader
 from surelabel.data.open import open_data
 from surelabel.data.shards import source as shards
 from surelabel.data.source import Subset, in_batches
+from surelabel.methods.base import Pool
 from surelabel.training import build, build_data
 from surelabel.training.display import Display
 from surelabel.training.loop import training_step
@@ -150,8 +151,8 @@ def test_shards_prefetch_the_next_step(tiny, some, method):
 
 def losses(run, data, steps=6):
     method = build.build_method(run, len(data.train))
-    state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method)
     loader = loader_of(run, data)
+    state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method, Pool.of(loader))
     state.network.train()
     return [
         training_step(method, state.network, state, loader(step), torch.autograd.backward).total.item()
