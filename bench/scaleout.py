@@ -122,7 +122,8 @@ def _member(pipe: "Connection[Any, Any]", settings: RunConfig, world: World, fol
             if what == "steps":
                 if state.step % ASK_EVERY == 0:
                     world.max(0)
-                training_step(method, model, state, loader(state.step), torch.autograd.backward)
+                batch = loader(state.step)
+                training_step(method, model, state, batch, torch.autograd.backward, settings.precision)
             if what == "sum":
                 world.sum(gradients)
             if what == "any":
