@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import StrMethodFormatter
 
 from bench.step import whole_step
 from bench.timing import Row, Timings, interleaved, median_interval
@@ -161,13 +162,13 @@ def _pixels(size: int) -> Work:
 
 @styled
 def figure(found: Sequence[tuple[Curve, Timings]]) -> Figure:
-    """A panel for what varies, on logarithmic axes; the grey lines are linear growth."""
+    """A panel for each thing that varies, on logarithmic axes, with exponents; the grey lines are linear growth."""
     panels = list(dict.fromkeys(curve.panel for curve, _ in found))
-    drawing = Figure(figsize=(7.4, 2.3 * -(-len(panels) // 2)), layout="constrained")
-    places = drawing.subplots(-(-len(panels) // 2), 2, squeeze=False).flat
+    drawing = Figure(figsize=(7.4, 2.6 * -(-len(panels) // 2)), layout="constrained")
+    places = list(drawing.subplots(-(-len(panels) // 2), 2, squeeze=False).flat)
     for panel, axes in zip(panels, places, strict=False):
         _draw(axes, panel, [(curve, timings) for curve, timings in found if curve.panel == panel])
-    for axes in list(places)[len(panels) :]:
+    for axes in places[len(panels) :]:
         axes.remove()
     return drawing
 
@@ -177,8 +178,11 @@ def _draw(axes: Axes, panel: str, found: Sequence[tuple[Curve, Timings]]) -> Non
     for number, (curve, timings) in enumerate(found):
         colour, dashes = line_style(number)
         times = [1000 * timings[str(size)] for size in curve.sizes]
-        label = f"{curve.name}: {statistics.median(exponents(timings, curve.sizes)):.2f}"
-        axes.plot(curve.sizes, times, linestyle=dashes, color=LIGHT[colour], marker="o", markersize=3.5, label=label)
+        exponent = round(statistics.median(exponents(timings, curve.sizes)), 2) + 0.0  # no minus zero
+        axes.plot(
+            curve.sizes, times, linestyle=dashes, color=LIGHT[colour], marker="o", markersize=3.5,
+            label=f"{curve.name}: {exponent:.2f}",
+        )  # fmt: skip
     low, high = axes.get_ylim()
     left, right = axes.get_xlim()
     for start in np.geomspace(low * left / right, high, 12):
@@ -186,4 +190,6 @@ def _draw(axes: Axes, panel: str, found: Sequence[tuple[Curve, Timings]]) -> Non
     axes.set(xlim=(left, right), ylim=(low, high))
     axes.grid(visible=False)
     axes.minorticks_off()
-    axes.legend(frameon=False, fontsize=7)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
+    axes.legend(frameon=False, fontsize=7.5, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
