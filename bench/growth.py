@@ -1,12 +1,14 @@
 """How the cost grows with the samples in the pool, the classes, the labels, the pixels of an image and M.
 
 Each curve varies one of them and leaves the rest as it is, on one thread and on noise: what samples show does not
-matter to their speed. The sizes of a curve take turns, and the exponent of a power law is fitted to each turn. With
-GROWTH_FIGURE=FILE.svg the curves are drawn too (needs the extra `figures`).
+matter to their speed. The sizes of a curve take turns, and the exponent of a power law is fitted to each turn; times
+are the thread's own, without those in which the machine did something else. With GROWTH_FIGURE=FILE.svg the curves are
+drawn too (needs the extra `figures`).
 """
 
 import os
 import statistics
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -76,7 +78,7 @@ def run() -> Iterator[Row]:
 def measured(curve: Curve) -> Timings:
     """Seconds of one call at each size."""
     works = {str(size): partial(_several, curve.make(size), curve.times) for size in curve.sizes}
-    timings = interleaved(works, ROUNDS)
+    timings = interleaved(works, ROUNDS, time.process_time)
     return Timings({size: [time / curve.times for time in times] for size, times in timings.rounds.items()})
 
 
