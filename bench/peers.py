@@ -8,11 +8,12 @@ The steps, each on one thread, with the views made in the same thread:
 - USB (github.com/microsoft/Semi-supervised-learning, semilearn; `config/classic_cv/fixmatch`), by shape: convolutions
   with biases, activations that keep their input, channels first, float32 (`amp: False`); one pass over labelled, weak
   and strong together with gradients on everything (`use_cat: True`); views by Pillow, image by image, a crop and a
-  flip, for the strong ones three operations of RandAugment, always, and a cutout; one worker process. SGD with Nesterov
-  momentum. The average is made anew, and network and average are copied to a third network.
+  flip, for the strong ones three operations of RandAugment, always, and a cutout of up to half a side (here of half);
+  one worker process. SGD with Nesterov momentum. The average is updated weight by weight, and network and average are
+  copied to a third network.
 - the paper's released code (github.com/clott3/BaM-SSL, which started from kekmodel/FixMatch-pytorch), by shape: no
   biases, activations in place; one pass as above; views likewise, but two operations, each with probability 1/2; four
-  worker processes. SGD likewise; the average is updated weight by weight. Its autocast is CUDA's, so that on a CPU it
+  worker processes. SGD and average likewise, without copies. Its autocast is CUDA's, so that on a CPU it
   computes in float32.
 
 The shapes of the two are theirs and the code here is ours. The network is our own, changed to their shape, and the
