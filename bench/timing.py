@@ -41,21 +41,26 @@ class Timings(Mapping[str, float]):
         return Row(what, statistics.median(ratios), "x the time", interval=median_interval(ratios))
 
 
-def interleaved(candidates: Mapping[str, Callable[[], object]], rounds: int = 15) -> Timings:
+def interleaved(
+    candidates: Mapping[str, Callable[[], object]], rounds: int = 15, clock: Callable[[], float] | None = None
+) -> Timings:
     """The seconds of each candidate, timed in turn (A B, B A, A B, ...) after one untimed call each.
 
     Turns put the machine's other load on all candidates alike, and so make their ratios steadier than their times;
-    changing the order keeps a drift, or what one candidate leaves behind, from favouring another.
+    changing the order keeps a drift, or what one candidate leaves behind, from favouring another. Candidates of one
+    thread that take long are interrupted by the machine's other load: for them, `time.process_time` is the better
+    clock.
     """
+    clock = clock or time.perf_counter
     seconds: dict[str, list[float]] = {name: [] for name in candidates}
     order = list(candidates)
     for call in candidates.values():
         call()
     for _ in range(rounds):
         for name in order:
-            start = time.perf_counter()
+            start = clock()
             candidates[name]()
-            seconds[name].append(time.perf_counter() - start)
+            seconds[name].append(clock() - start)
         order.reverse()
     return Timings(seconds)
 

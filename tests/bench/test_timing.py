@@ -35,6 +35,11 @@ def test_interleaved_alternates_and_skips_the_first_call(monkeypatch):
     assert seconds.rounds == {"a": [1, 2, 30], "b": [5, 4, 6]}
 
 
+def test_interleaved_reads_the_clock_that_it_is_given():
+    ticks = iter([0, 3, 10, 14, 20, 25])
+    assert interleaved({"a": lambda: None}, rounds=3, clock=lambda: next(ticks)).rounds == {"a": [3, 4, 5]}
+
+
 def test_ratio_is_taken_within_each_round():
     slow, fast = [3.0, 300.0, 33.0, 3.3, 30.0, 9.0, 6.0], [1.0, 100.0, 10.0, 1.0, 10.0, 3.0, 3.0]
     row = Timings({"slow": slow, "fast": fast}).ratio("slow / fast", "slow", "fast")
