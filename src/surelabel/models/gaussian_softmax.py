@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
+from surelabel.utils.devices import accumulation_dtype
+
 SPREAD = 1.0  # the largest std for which the closed form is used
 NODES, WEIGHTS = (torch.from_numpy(part) for part in np.polynomial.hermite_e.hermegauss(7))
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
@@ -36,10 +38,11 @@ def closed_form(mean: Tensor, std: Tensor) -> tuple[Tensor, Tensor]:
     variance = std.square()
     logs = mean + variance / 2
     top = logs.amax(dim=-1, keepdim=True)
-    # The means of the exponentials, and their variances; of all others, in float64, as the largest may be all but one.
+    # The means of the exponentials, and their variances; of all others, as precisely as can be: one may be nearly all.
     means = (logs - top).exp()
     variances = means.square() * variance.expm1()
-    first, second = (part.double().sum(dim=-1, keepdim=True) - part.double() for part in (means, variances))
+    exact = [part.to(accumulation_dtype(mean.device)) for part in (means, variances)]
+    first, second = (part.sum(dim=-1, keepdim=True) - part for part in exact)
     first, second = first.clamp_min(LEAST), second.clamp_min(0)
     others = (second / first.square()).log1p()
     centre = (mean - top) - (first.log() - others / 2).to(mean.dtype)
@@ -62,6 +65,6 @@ def fixed_draws(draws: int, classes: int) -> Tensor:
     """Standard normal draws [M, K], always the same: scrambled Sobol points with mean 0 and std 1 in each class."""
     dimensions = min(classes, SobolEngine.MAXDIM)
     engine = SobolEngine(dimensions, scramble=True, seed=0)  # type: ignore[no-untyped-call]
-    points: Tensor = engine.draw(draws).double().clamp(1e-6, 1 - 1e-6)
+    points: Tensor = engine.draw(draws).clamp(1e-6, 1 - 1e-6)
     normals: Tensor = torch.special.ndtri(points[:, torch.arange(classes) % dimensions])
     return (normals - normals.mean(dim=0)) / normals.std(dim=0, correction=0).clamp_min(1e-6)
