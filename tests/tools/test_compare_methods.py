@@ -1,10 +1,11 @@
 import json
+from pathlib import Path
 
 import pytest
 
 from surelabel.config.methods import METHODS
 from tools import compare_methods
-from tools.compare_methods import DEFAULT, compare, lines_of
+from tools.compare_methods import DEFAULT, compare, lines_of, table
 
 
 @pytest.mark.slow
@@ -36,3 +37,12 @@ def test_comparison_has_each_method_plain_and_bayesian():
     assert set(DEFAULT) <= set(METHODS)
     plain = [name for name in DEFAULT if not name.startswith("bam-")]
     assert {f"bam-{name}" for name in plain if name != "supervised"} == {name for name in DEFAULT if name not in plain}
+
+
+def test_page_shows_the_table_of_the_records():
+    """After a change of a method's file: python tools/compare_methods.py CIFAR_DIR, which runs none again."""
+    root = Path(__file__).parents[2]
+    rows = [json.loads(line) for line in (root / "results" / "methods.jsonl").read_text().splitlines()]
+    assert sorted(row["method"] for row in rows) == sorted(DEFAULT)
+    assert table(rows) == (root / "results" / "methods.md").read_text()
+    assert table(rows) in (root / "docs" / "methods.md").read_text()
