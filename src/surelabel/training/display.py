@@ -84,7 +84,7 @@ def _bar() -> list[ProgressColumn]:
 
 
 def format_metrics(row: dict[str, Any]) -> str:
-    """'accuracy 71.2%  ECE 0.043  accepted 81% of 9.3 classes', as far as the row has them.
+    """'accuracy 71.2%  ECE 0.043  accepted 81%, 9.3 effective classes', as far as the row has them.
 
     If there is no test set, the loss.
     """
@@ -96,7 +96,7 @@ def format_metrics(row: dict[str, Any]) -> str:
     if row.get("acceptance") is None:
         return shown
     classes = row.get("effective_classes")
-    of_classes = "" if classes is None else f" of {classes:.1f} classes"
+    of_classes = "" if classes is None else f", {classes:.1f} effective classes"
     return f"{shown}  accepted {row['acceptance']:.0%}{of_classes}"
 
 
