@@ -92,7 +92,7 @@ def _source(samples: Rows, truth: Labels, labelled: Labels) -> Source:
 
 
 def _trained(config: RunConfig, number: int, components: Components, crossfit: int | None = None) -> TrainedRun:
-    config = replace(config, seed=number, device="cpu", threads=1)
+    config = replace(config, seed=number, device="cpu", threads=1, precision="32")
     config = replace(config, evaluation=replace(config.evaluation, every=config.steps))
     quiet = Console(quiet=True)
     return fit(config, console=quiet, components=components, save=crossfit is not None, crossfit=crossfit)
@@ -160,6 +160,8 @@ METHODS: dict[str, Callable[..., Any]] = {
     "UDA": of_surelabel("uda"),
     "BAM-UDA": of_surelabel("bam-uda"),
     "UDA, all accepted": of_surelabel("uda", **{"selection.threshold": 0.0, "target.temperature": 0.9}),
+    "AdaMatch": of_surelabel("adamatch"),
+    "BAM, FineSSL margin": of_surelabel("bam-finessl-margin"),
 }
 IN_LARGE = ("sure", "logistic regression", "calibrated logistic regression", "self-training", "supervised")
 CROSSFITTED = "BAM-UDA, --crossfit 5"
