@@ -19,7 +19,7 @@ SPREAD = 1.0  # the largest std for which the closed form is used
 NODES, WEIGHTS = (torch.from_numpy(part) for part in np.polynomial.hermite_e.hermegauss(7))
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 LEAST = 1e-18  # a sum of the others so much smaller than the largest class does not count
-CHUNK = 2**22  # drawn probabilities in memory at a time
+CHUNK = 2**20  # drawn probabilities in memory at a time
 
 
 def softmax_moments(mean: Tensor, std: Tensor, draws: int) -> tuple[Tensor, Tensor]:
