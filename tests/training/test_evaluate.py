@@ -25,6 +25,15 @@ def test_predict_ignores_batch_size_and_keeps_the_mode(network, digits_data):
     assert torch.equal(before, network.backbone.norm.running_mean)
 
 
+def test_a_bayesian_prediction_depends_on_its_sample_alone(tiny, digits_data):
+    network = build.build_network(build.resolve(replace(tiny, method="bam-uda")), build_data.task_of(digits_data))
+    whole = predict(network, digits_data.test, np.arange(50), 50)
+    for batch in (1, 7):
+        turned = predict(network, digits_data.test, np.arange(50)[::-1], batch)
+        torch.testing.assert_close(turned.probs.flip(0), whole.probs)
+        torch.testing.assert_close(turned.std.flip(0), whole.std)
+
+
 def test_predict_rejects_nan(network, digits_data):
     network.head.weight.data.fill_(torch.nan)
     with pytest.raises(NotFinite):
