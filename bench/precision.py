@@ -27,7 +27,7 @@ def run() -> list[Row]:
     torch.set_num_threads(1)
     laptop = {method: recipe(method, "cifar10", 250) for method in ("fixmatch", "bam-uda", "supervised", "paws")}
     images, large = noise_data(2000), _large(300)
-    rows = {width: _rows(2000, width) for width in (64, 1280)}
+    rows = {width: embeddings(2000, width) for width in (64, 1280)}
     features = replace(table("fixmatch", "custom"), network=Network("mlp-1-256", norm_momentum=0.1))
     return [
         *(_row(f"{name} on pictures, laptop size", images, config) for name, config in laptop.items()),
@@ -59,6 +59,6 @@ def _large(count: int) -> DataSet:
     return user_data_set("noise", ArraySource(pixels, np.arange(count) % 10, [str(k) for k in range(10)]), None)
 
 
-def _rows(count: int, width: int) -> DataSet:
+def embeddings(count: int, width: int) -> DataSet:
     rows = np.random.default_rng(0).standard_normal((count, width)).astype(np.float32)
     return user_data_set("noise", EmbeddingSource(rows, np.arange(count) % 10, [str(k) for k in range(10)]), None)
