@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-import torch
 from torch import Tensor
 
 from surelabel.data.views.pixels import whole_number
@@ -23,17 +22,15 @@ class Corrupt:
 
     @cached_property  # reading a number from a GPU is slow
     def draws(self) -> int:
-        return 2 * (int(self.groups[-1]) + 1)
-
-    @cached_property
-    def grouped(self) -> bool:
-        """Whether some feature has several columns."""
-        return self.draws < 2 * len(self.groups)
+        return int(self.groups[-1]) + 1
 
     def __call__(self, rows: Tensor, u: Tensor) -> Tensor:
-        """rows [B, d], u [B, 2 features]: whether each is replaced, then by which row's."""
-        if self.grouped:
-            u = u[:, torch.cat([self.groups, self.groups + self.draws // 2])]
-        whether, which = u.chunk(2, dim=1)
-        donors = whole_number(which, len(self.table))
-        return self.table.gather(0, donors).where(whether < self.probability, rows)
+        """rows [B, d], u [B, features]: replaced where u is below the probability, by which row's where below it."""
+        if self.draws < len(self.groups):
+            u = u[:, self.groups]
+        flat, size = u.flatten(), len(self.table)
+        places = (flat < self.probability).nonzero().squeeze(1)
+        # Given that u is below the probability, u / probability is uniform again. It may round to 1.
+        donors = whole_number(flat[places] / self.probability, size).clamp_max(size - 1)
+        values = self.table.take(donors * rows.shape[1] + places % rows.shape[1])
+        return rows.flatten().scatter(0, places, values.to(rows.dtype)).view_as(rows)
