@@ -4,14 +4,12 @@
 
 Supervised, FixMatch and BAM-UDA with the laptop recipes on Fashion-MNIST with 40 labels and on crystals with 10 %, five
 seeds each, as in the study `table1`. Runs are kept in FOLDER; the same command goes on. Prints the mean differences in
-accuracy and ECE (bf16 - float32) with 95 % intervals by Student's t and in how
-many seeds it was better, and the ratio of the runs' times.
+accuracy and ECE (bf16 - float32) with 95 % intervals by Student's t, and in how many seeds bf16 was better. For times
+see `python -m bench precision`.
 """
 
 import json
-import statistics
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,14 +41,12 @@ def jobs(folder: Path) -> list[tuple[str, str, int, Precision, RunConfig]]:
 
 
 def run(config: RunConfig) -> dict[str, Any]:
-    """The last metrics of a run and its seconds; it is trained unless its record is there."""
+    """The last metrics of a run; it is trained unless its record is there."""
     record = config.folder.with_suffix(".json")
     if not record.exists():
-        start = time.perf_counter()
         fit(config, resume=(config.folder / CONFIG).exists(), console=Console(quiet=True))
-        seconds = time.perf_counter() - start
         final = json.loads((config.folder / "result.json").read_text())["averaged"]
-        record.write_text(json.dumps({key: final[key] for key in ("accuracy", "ece")} | {"seconds": seconds}))
+        record.write_text(json.dumps({key: final[key] for key in ("accuracy", "ece")}))
     found: dict[str, Any] = json.loads(record.read_text())
     return found
 
@@ -60,17 +56,16 @@ def table(folder: Path) -> str:
     for name, method, seed, precision, config in jobs(folder):
         if config.folder.with_suffix(".json").exists():
             rows.setdefault((name, method), {}).setdefault(precision, {})[seed] = run(config)
-    lines = ["| data | method | seeds | accuracy, points | ECE | time, float32 / bf16 |", "|---|---|---|---|---|---|"]
+    lines = ["| data | method | seeds | accuracy, points | ECE |", "|---|---|---|---|---|"]
     for (name, method), found in rows.items():
         plain, mixed = (found.get(precision, {}) for precision in PRECISIONS)
         seeds = sorted(plain.keys() & mixed.keys())
         if len(seeds) > 1:
-            ratio = statistics.median(plain[seed]["seconds"] / mixed[seed]["seconds"] for seed in seeds)
             points = difference(
                 [100 * (mixed[seed]["accuracy"] - plain[seed]["accuracy"]) for seed in seeds], "{:+.1f}", 1
             )
             ece = difference([mixed[seed]["ece"] - plain[seed]["ece"] for seed in seeds], "{:+.3f}", -1)
-            lines.append(f"| {name} | {method} | {len(seeds)} | {points} | {ece} | {ratio:.2f} |")
+            lines.append(f"| {name} | {method} | {len(seeds)} | {points} | {ece} |")
     return "\n".join(lines)
 
 
