@@ -25,7 +25,7 @@ from surelabel.utils.literals import Precision
 
 METHODS, SEEDS = ("supervised", "fixmatch", "bam-uda"), range(5)
 PRECISIONS: tuple[Precision, ...] = ("32", "bf16-mixed")
-BENCHMARKS = {"Fashion-MNIST-40": ("fashion-mnist", 40), "PhC-10%": ("phc", "10%")}
+BENCHMARKS: dict[str, tuple[str, int | str]] = {"Fashion-MNIST-40": ("fashion-mnist", 40), "PhC-10%": ("phc", "10%")}
 
 
 def jobs(folder: Path) -> list[tuple[str, str, int, Precision, RunConfig]]:
