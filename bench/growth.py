@@ -20,13 +20,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
-from bench.step import whole_step
-from bench.timing import Row, Timings, interleaved, median_interval
+from bench.step import noise_data, noise_rows, whole_step
+from bench.timing import Row, Timings, interleaved, median_interval, several
 from surelabel.config.recipes import recipe, table
 from surelabel.config.run import Batch, Head, RunConfig
-from surelabel.data.arrays.embeddings import EmbeddingSource
-from surelabel.data.arrays.source import ArraySource, user_data_set
-from surelabel.data.source import DataSet
 from surelabel.models.heads import Bayesian, BayesianHead
 from surelabel.report.palette import LIGHT, line_style
 from surelabel.report.svg import picture, styled
@@ -77,7 +74,7 @@ def run() -> Iterator[Row]:
 
 def measured(curve: Curve) -> Timings:
     """Seconds of one call at each size."""
-    works = {str(size): partial(_several, curve.make(size), curve.times) for size in curve.sizes}
+    works = {str(size): partial(several, curve.make(size), curve.times) for size in curve.sizes}
     timings = interleaved(works, ROUNDS, time.process_time)
     return Timings({size: [time / curve.times for time in times] for size, times in timings.rounds.items()})
 
@@ -102,18 +99,6 @@ def exponents(timings: Timings, sizes: Sequence[int]) -> list[float]:
         float(np.polyfit(logs, np.log(times), 1)[0])
         for times in zip(*(timings.rounds[str(size)] for size in sizes), strict=True)
     ]
-
-
-def _several(work: Work, times: int) -> None:
-    for _ in range(times):
-        work()
-
-
-def noise_rows(count: int, columns: int, classes: int = 10) -> DataSet:
-    """Rows of normal numbers, of classes in turn."""
-    numbers = np.random.default_rng(0).standard_normal((count, columns), dtype=np.float32)
-    names = [str(number) for number in range(classes)]
-    return user_data_set("noise", EmbeddingSource(numbers, np.arange(count) % classes, names), None)
 
 
 def _on_rows(method: str, labels: int) -> RunConfig:
@@ -156,10 +141,8 @@ def _draws(size: int) -> Work:
 
 def _pixels(size: int) -> Work:
     side = round(size**0.5)
-    pixels = np.random.default_rng(0).integers(0, 256, (200, 3, side, side), dtype=np.uint8)
-    data = user_data_set("noise", ArraySource(pixels, np.arange(200) % 10, [str(k) for k in range(10)]), None)
     config = replace(recipe("fixmatch", "cifar10", 40), data="custom", batch=Batch(4, 7), device="cpu", threads=1)
-    return whole_step(data, config)
+    return whole_step(noise_data(200, side), config)
 
 
 @styled

@@ -4,19 +4,15 @@ Pictures of 32 × 32, for the networks of large pictures 96 × 96, and rows of f
 otherwise. On a processor without instructions for bf16 the ratios only show that it should not be used there.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import torch
 
-from bench.step import RUN, noise_data, whole_step
-from bench.timing import Row, interleaved
+from bench.step import RUN, noise_data, noise_rows, whole_step
+from bench.timing import Row, interleaved, several
 from surelabel.config.recipes import recipe, table
 from surelabel.config.run import Batch, Network, RunConfig
-from surelabel.data.arrays.embeddings import EmbeddingSource
-from surelabel.data.arrays.source import ArraySource, user_data_set
 from surelabel.data.source import DataSet
 
 STEPS, ROUNDS = 4, 9
@@ -26,8 +22,8 @@ SMALL = Batch(8, 2)
 def run() -> list[Row]:
     torch.set_num_threads(1)
     laptop = {method: recipe(method, "cifar10", 250) for method in ("fixmatch", "bam-uda", "supervised", "paws")}
-    images, large = noise_data(2000), _large(300)
-    rows = {width: embeddings(2000, width) for width in (64, 1280)}
+    images, large = noise_data(2000), noise_data(300, 96)
+    rows = {width: noise_rows(2000, width) for width in (64, 1280)}
     features = replace(table("fixmatch", "custom"), network=Network("mlp-1-256", norm_momentum=0.1))
     return [
         *(_row(f"{name} on pictures, laptop size", images, config) for name, config in laptop.items()),
@@ -45,20 +41,5 @@ def _row(what: str, data: DataSet, config: RunConfig) -> Row:
     """How many times as long a step takes in float32 as in bf16."""
     config = replace(config, data="custom", labels=100, device="cpu", threads=1)
     steps = {name: whole_step(data, replace(config, precision=name)) for name in ("32", "bf16-mixed")}
-    timings = interleaved({name: partial(_several, step) for name, step in steps.items()}, ROUNDS)
+    timings = interleaved({name: partial(several, step, STEPS) for name, step in steps.items()}, ROUNDS)
     return timings.ratio(f"{what}: float32 / bf16", "32", "bf16-mixed")
-
-
-def _several(step: Callable[[], None]) -> None:
-    for _ in range(STEPS):
-        step()
-
-
-def _large(count: int) -> DataSet:
-    pixels = np.random.default_rng(0).integers(0, 256, (count, 3, 96, 96), dtype=np.uint8)
-    return user_data_set("noise", ArraySource(pixels, np.arange(count) % 10, [str(k) for k in range(10)]), None)
-
-
-def embeddings(count: int, width: int) -> DataSet:
-    rows = np.random.default_rng(0).standard_normal((count, width)).astype(np.float32)
-    return user_data_set("noise", EmbeddingSource(rows, np.arange(count) % 10, [str(k) for k in range(10)]), None)

@@ -10,8 +10,7 @@ from dataclasses import replace
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from bench.precision import embeddings
-from bench.step import RUN, noise_data
+from bench.step import RUN, noise_data, noise_rows
 from bench.timing import Row
 from surelabel.config.recipes import recipe, table
 from surelabel.config.run import Network, RunConfig
@@ -31,7 +30,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 
 def run() -> list[Row]:
     torch.set_num_threads(1)
-    images, rows = noise_data(2000), embeddings(2000, 1280)
+    images, rows = noise_data(2000), noise_rows(2000, 1280)
     features = replace(table("fixmatch", "custom"), network=Network("mlp-1-256", norm_momentum=0.1))
     return [
         *_shares("WRN-10-2", images, recipe("fixmatch", "cifar10", 250)),

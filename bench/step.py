@@ -8,6 +8,7 @@ import torch
 
 from bench.timing import Row, interleaved
 from surelabel.config.run import Batch, RunConfig
+from surelabel.data.arrays.embeddings import EmbeddingSource
 from surelabel.data.arrays.source import ArraySource, user_data_set
 from surelabel.data.source import DataSet
 from surelabel.equations import labelled_cross_entropy
@@ -51,11 +52,18 @@ def run() -> list[Row]:
     ]
 
 
-def noise_data(images: int) -> DataSet:
-    """Images of CIFAR's shape: what they show does not matter to their speed."""
+def noise_data(images: int, side: int = 32) -> DataSet:
+    """Images, by default of CIFAR's shape: what they show does not matter to their speed."""
     generator = np.random.default_rng(0)
-    pixels = generator.integers(0, 256, (images, 3, 32, 32), dtype=np.uint8)
+    pixels = generator.integers(0, 256, (images, 3, side, side), dtype=np.uint8)
     return user_data_set("noise", ArraySource(pixels, np.arange(images) % 10, [str(k) for k in range(10)]), None)
+
+
+def noise_rows(count: int, columns: int, classes: int = 10) -> DataSet:
+    """Rows of normal numbers, of classes in turn."""
+    numbers = np.random.default_rng(0).standard_normal((count, columns), dtype=np.float32)
+    names = [str(number) for number in range(classes)]
+    return user_data_set("noise", EmbeddingSource(numbers, np.arange(count) % classes, names), None)
 
 
 def _network(data: DataSet) -> Network:

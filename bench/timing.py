@@ -65,6 +65,12 @@ def interleaved(
     return Timings(seconds)
 
 
+def several(work: Callable[[], object], times: int) -> None:
+    """A candidate that is timed so many times at once."""
+    for _ in range(times):
+        work()
+
+
 def median_interval(values: list[float], level: float = LEVEL) -> tuple[float, float]:
     """The narrowest pair of order statistics, as many from below as from above, that holds the median at this level.
 

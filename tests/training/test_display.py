@@ -28,7 +28,7 @@ def test_duration_is_readable(seconds, words):
 def test_format_metrics_skips_missing_ones():
     row = {"accuracy": 0.5, "ece": 0.1, "acceptance": 0.25, "samples": 500}
     assert format_metrics(row) == "accuracy 50.0%  ECE 0.100  accepted 25%"
-    assert format_metrics(row | {"effective_classes": 3.14}).endswith("accepted 25%, 3.1 effective classes")
+    assert format_metrics(row | {"effective_classes": 3.14}) == format_metrics(row)  # the line would be too long
     assert format_metrics({"labelled_loss": 1.25, "acceptance": None}) == "loss 1.250"
 
 

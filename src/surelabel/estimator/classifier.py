@@ -150,7 +150,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @available_if(lambda self: _has_std(self.method, self.settings))  # type: ignore[untyped-decorator]
     def predict_std(self, X: Any) -> NDArray[np.float64]:
-        """The std of each probability over the sampled predictions [n, K]."""
+        """The std of each probability [n, K], under a Bayesian last layer or over what is averaged."""
         std = self._predicted(X).std
         assert std is not None
         return std.numpy()

@@ -6,7 +6,7 @@ An alignment is a frozen value; its state is passed in and returned. All see the
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import ClassVar, Literal, Self, get_args
+from typing import ClassVar, Literal, Self, cast, get_args
 
 import torch
 from torch import Tensor
@@ -193,9 +193,8 @@ def normalised(rows: Tensor) -> Tensor:
 
 def _parsed(prior: str) -> Prior | tuple[float, ...]:
     """'uniform' and its like, or '0.5,0.3,0.2' as numbers."""
-    for name in get_args(Prior):
-        if prior == name:
-            return name  # type: ignore[no-any-return]
+    if prior in get_args(Prior):
+        return cast("Prior", prior)
     try:
         return tuple(float(share) for share in prior.split(","))
     except ValueError:

@@ -65,7 +65,7 @@ class LinearHead(nn.Linear):
 
 
 class BayesianHead(GaussianLinear):
-    """A Gaussian last layer that predicts by the mean of M sampled predictions."""
+    """A Gaussian last layer: pseudo-labels are means of M sampled predictions, or computed as `expected` is."""
 
     def __init__(self, features: int, classes: int, settings: Bayesian) -> None:
         super().__init__(features, classes, settings.prior_std)

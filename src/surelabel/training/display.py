@@ -84,20 +84,13 @@ def _bar() -> list[ProgressColumn]:
 
 
 def format_metrics(row: dict[str, Any]) -> str:
-    """'accuracy 71.2%  ECE 0.043  accepted 81%, 9.3 effective classes', as far as the row has them.
-
-    If there is no test set, the loss.
-    """
+    """'accuracy 71.2%  ECE 0.043  accepted 81%', as far as the row has them; the loss if there is no test set."""
     if "accuracy" in row:
         shown = f"accuracy {format_accuracy(row['accuracy'], row['samples'])}"
         shown += f"  ECE {row['ece']:.3f}" if row["samples"] >= ENOUGH else ""
     else:
         shown = f"loss {row.get('labelled_loss', row.get('unlabelled_loss')):.3f}"
-    if row.get("acceptance") is None:
-        return shown
-    classes = row.get("effective_classes")
-    of_classes = "" if classes is None else f", {classes:.1f} effective classes"
-    return f"{shown}  accepted {row['acceptance']:.0%}{of_classes}"
+    return shown if row.get("acceptance") is None else f"{shown}  accepted {row['acceptance']:.0%}"
 
 
 def format_accuracy(accuracy: float, samples: float) -> str:

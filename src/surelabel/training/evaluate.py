@@ -28,7 +28,7 @@ def predict(
 ) -> Prediction:
     """Class probabilities of these samples, on the CPU. Restores the network's mode.
 
-    A Bayesian head samples with a fixed seed, so that evaluating twice gives the same metrics.
+    Evaluating twice gives the same metrics: a Bayesian head draws nothing, one with dropout always the same.
     """
     device = network.scale.device
     training = network.training
