@@ -23,17 +23,18 @@ RUN = RunConfig(method="fixmatch", labels=250, batch=Batch(16, 7), device="cpu",
 def run() -> list[Row]:
     torch.set_num_threads(2)
     data = noise_data(50_000)
+    plain = replace(RUN, precision="32")  # as the bare network and the ports
     seconds = interleaved(
         {
             "bare": _bare(data),
-            "split": whole_step(data, RUN),
-            "joint": whole_step(data, replace(RUN, forward="joint")),
+            "split": whole_step(data, plain),
+            "joint": whole_step(data, replace(plain, forward="joint")),
             "port": _as_existing_ports(data),
         },
         rounds=7,
     )
     # By themselves: beside candidates that use much memory, the order of the turns would show.
-    pools = interleaved({size: whole_step(noise_data(int(size)), RUN) for size in ("50000", "100000")}, rounds=9)
+    pools = interleaved({size: whole_step(noise_data(int(size)), plain) for size in ("50000", "100000")}, rounds=9)
     images = RUN.batch.labelled * (1 + RUN.batch.ratio)
     speeds = {
         "bare": "forwards and backward alone, on ready tensors",
