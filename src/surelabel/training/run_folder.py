@@ -191,11 +191,12 @@ class RunFolder:
     def save(self, state: TrainState) -> None:
         """Write a checkpoint, the weights and the metrics; keep the previous and the best checkpoint."""
         newest = self.path / CHECKPOINT
-        if newest.exists():
-            newest.replace(self.path / PREVIOUS)
-        write_checkpoint(newest, state.state_dict())
-        if _best_so_far(state.history, state.step):
-            _link(newest, self.path / BEST)
+        with self._explained():
+            if newest.exists():
+                newest.replace(self.path / PREVIOUS)
+            write_checkpoint(newest, state.state_dict())
+            if _best_so_far(state.history, state.step):
+                _link(newest, self.path / BEST)
         self.save_tensors(AVERAGED, state.evaluated.state_dict())
         self.save_tensors(RAW, state.network.state_dict())
         self.write_history(state.history)
