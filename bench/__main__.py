@@ -10,7 +10,7 @@ from bench.timing import LEVEL, Row
 def main(names: list[str]) -> int:
     """Print a Markdown row as soon as its module has finished; 2 if a name is unknown."""
     modules = sorted(path.stem for path in Path(__file__).parent.glob("*.py"))
-    known = [name for name in modules if name not in ("__init__", "__main__", "timing")]
+    known = [name for name in modules if name not in ("__init__", "__main__", "soak", "timing")]
     if unknown := sorted(set(names) - set(known)):
         print(f"no benchmark named {', '.join(unknown)}: choose from {', '.join(known)}", file=sys.stderr)
         return 2

@@ -33,6 +33,7 @@ def test_check_key_suggests_the_closest(key, value, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"steps": "9" * 5000}, "^steps must be a whole number, not '99.{,60}$"),
         ({"steps": "soon"}, "^steps must be a whole number, not 'soon'"),
         ({"optimizer": {"lr": "fast"}}, r"^optimizer\.lr must be a number, not 'fast'"),
         ({"optimizer": {"lrr": 0.1}}, r"'optimizer\.lrr'"),
@@ -52,6 +53,8 @@ def test_with_settings_rejects_bad_values(settings, message):
         ("3: x\n", "must hold settings"),
         ("", "must hold settings"),
         ("seed: [", "not valid YAML"),
+        ("seed: &a [*a]", "an alias"),
+        ("#" * 10**5, "bytes"),
         ("seed: !!python/object/apply:os.getcwd []\n", "not valid YAML"),
         (None, "cannot read the config"),
     ],

@@ -18,10 +18,10 @@ from rich.console import Console
 
 from surelabel.config.run import Teacher
 from surelabel.config.settings import to_yaml
+from tests.helpers.faults import equal, half_written, kill, moments
 from tests.helpers.runs import fit_folder
 
 CASES = 20
-FILES = ("weights.safetensors", "weights-raw.safetensors", "metrics.jsonl", "result.json")
 
 
 # The command line, but for its end in the middle of writing its third checkpoint.
@@ -48,36 +48,6 @@ def start(config, folder, program="from surelabel.cli.main import main; main()")
     return subprocess.Popen([*command, "--resume", "auto"], stdout=subprocess.DEVNULL)
 
 
-def kill(process, now):
-    """SIGKILL as soon as `now` says so; False where the run ended before."""
-    while process.poll() is None:
-        if now():
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            return True
-        time.sleep(0.0005)
-    return False
-
-
-def moments(seconds, chance):
-    """When to kill a run: at any moment, and, by turns, in the middle of writing one of its checkpoints."""
-    while True:
-        moment = time.monotonic() + chance.uniform(0, seconds)
-        yield lambda folder, moment=moment: time.monotonic() > moment
-        yield writing(chance.randrange(12))
-
-
-def writing(left):
-    """Says when so many checkpoints have been begun, and one more."""
-    seen = set()
-
-    def now(folder):
-        seen.update(folder.glob(".checkpoint.pt.*"))
-        return len(seen) > left
-
-    return now
-
-
 def whole_run(tiny, tmp_path, method, steps):
     """A run that nobody killed, and its settings as a file."""
     run = replace(tiny, method=method, steps=steps, teacher=Teacher(onset=0.5))
@@ -93,7 +63,7 @@ def ends_alike(run, folder):
     begun = (folder / "config.yaml").exists()
     fit_folder(replace(run, out=str(folder)), resume=begun, console=Console(quiet=True))
     assert not list(folder.glob(".checkpoint*"))
-    return all((Path(run.out) / name).read_bytes() == (folder / name).read_bytes() for name in FILES)
+    return equal(folder, Path(run.out))
 
 
 @pytest.mark.slow
@@ -111,11 +81,12 @@ def test_run_killed_at_random_ends_the_same(tiny, tmp_path, method):
     begun = time.monotonic()
     run, config = whole_run(tiny, tmp_path, method, 60)
     when = moments(time.monotonic() - begun + 4, random.Random(method))
-    killed = equal = 0
+    killed = alike = 0
     for number, now in zip(range(CASES), when, strict=False):
         folder = tmp_path / str(number)
         killed += kill(start(config, folder), lambda folder=folder, now=now: now(folder))
-        equal += ends_alike(run, folder)
-    print(f"{method}: {killed} of {CASES} runs killed, {equal} of {CASES} equal to the uninterrupted one")
+        assert half_written(folder) == []
+        alike += ends_alike(run, folder)
+    print(f"{method}: {killed} of {CASES} runs killed, {alike} of {CASES} equal to the uninterrupted one")
     assert killed > 0
-    assert equal == CASES
+    assert alike == CASES

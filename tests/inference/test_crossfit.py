@@ -18,6 +18,7 @@ from surelabel.inference.trained_run import fit, load
 from surelabel.methods.joining import fit_powers, join
 from surelabel.training import build
 from surelabel.training import fit as training
+from surelabel.training.checkpoints import read_checkpoint
 from surelabel.training.components import NO_COMPONENTS
 from surelabel.training.run_folder import RunFolder
 from surelabel.utils.errors import UserError
@@ -218,7 +219,7 @@ def test_a_further_run_that_was_begun_is_continued(tiny, tmp_path):
     training.fit_without(run.config, part, *given)
     # As killed after the evaluation before the last.
     (part.path / "checkpoint.pt").unlink()
-    assert torch.load(part.path / "checkpoint-previous.pt", weights_only=True)["step"] < run.config.steps
+    assert read_checkpoint(part.path / "checkpoint-previous.pt")["step"] < run.config.steps
     again = training.fit_without(run.config, part, *given)
     assert torch.equal(crossfit._log_probs(run, whole, out), crossfit._log_probs(run, again, out))
 

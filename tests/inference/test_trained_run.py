@@ -3,6 +3,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+import yaml
+from safetensors.torch import load_file, save_file
 
 from surelabel.inference.trained_run import load
 from surelabel.training import build
@@ -54,3 +56,42 @@ def test_network_uses_no_more_threads_than_cores(tiny, monkeypatch):
     monkeypatch.setattr("surelabel.utils.cpu.available_cores", lambda: 1)
     assert not load(folder.path).network.training
     assert torch.get_num_threads() == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "words"),
+    [
+        ("task.json", {"shape": [1, 10**6, 10**6]}, "do not fit"),
+        ("task.json", {"shape": []}, r"task\.json is damaged"),
+        ("task.json", {"classes": "ab"}, r"task\.json is damaged: classes"),
+        ("task.json", {"scale": [float("nan")]}, r"task\.json is damaged: scale"),
+        ("task.json", {"dtype": "complex64"}, r"task\.json is damaged"),
+        ("config.yaml", {"network": {"name": "mlp-9-99999"}}, "do not fit"),
+        ("config.yaml", {"network": {"name": "wrn-99998-2"}}, "no network"),
+        ("split.json", {"labelled": [10**6]}, "samples that have no label"),
+        ("split.json", {"labelled": [-1]}, "samples that have no label"),
+        ("split.json", {"labelled": [1.5]}, r"split\.json is damaged"),
+    ],
+)
+def test_load_takes_no_memory_for_what_a_file_claims(tiny, file, change, words):
+    folder = fit_folder(replace(tiny, steps=1, network=replace(tiny.network, name="mlp-1-4"))).path
+    stored = yaml.safe_load((folder / file).read_text())
+    for key, value in change.items():
+        stored[key] = stored[key] | value if isinstance(value, dict) else value
+    (folder / file).write_text(json.dumps(stored))
+    run = load(folder)
+    with pytest.raises(UserError, match=words):
+        _ = run.network, run.data
+
+
+def test_load_refuses_weights_of_another_network(tiny):
+    folder = fit_folder(replace(tiny, steps=1)).path
+    tensors = load_file(folder / "weights.safetensors")
+    for wrong in ({"more": torch.zeros(1)}, {"scale": torch.zeros(2)}, {"scale": tensors["scale"].long()}):
+        save_file(tensors | wrong, folder / "weights.safetensors")
+        with pytest.raises(UserError, match=f"do not fit.*{next(iter(wrong))}"):
+            _ = load(folder).network
+    with (folder / "weights.safetensors").open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(UserError, match=r"weights\.safetensors"):
+        _ = load(folder).network

@@ -44,6 +44,9 @@ def main(arguments: list[str] | None = None) -> int:
     except UserError as error:
         print(f"surelabel: {in_options(error)}", file=sys.stderr)
         return 2
+    except MemoryError:
+        print("surelabel: there is not enough memory for this: free some, or ask for less at a time", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("surelabel: interrupted", file=sys.stderr)
         return 130

@@ -5,12 +5,14 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from reprlib import repr as short
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 from surelabel.config.constraints import fields
 from surelabel.config.run import RunConfig
 from surelabel.config.validate import validate
+from surelabel.utils.bounded import MOST_DIGITS, Malformed
 from surelabel.utils.errors import UserError, suggestion
 from surelabel.utils.files import atomic_write
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 Section = TypeVar("Section", bound="DataclassInstance")
 CONFIG = "config.yaml"  # of a run folder
+WHOLE = re.compile(rf"[-+]?\d{{1,{MOST_DIGITS}}}")
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
 # From earlier versions, for the error message.
 RENAMED = {
@@ -59,7 +62,7 @@ def check_key(key: str, value: Any = None) -> None:
         raise UserError(f"there is no setting named {key!r}.{hint}")
     choices = choices_of(keys()[key])
     if choices and value is not None and value not in choices:
-        raise UserError(f"{key} cannot be {value!r}.{suggestion(str(value), choices)}")
+        raise UserError(f"{key} cannot be {short(value)}.{suggestion(short(value), choices)}")
 
 
 def choices_of(hint: Any) -> tuple[str, ...]:
@@ -84,7 +87,7 @@ def convert(key: str, value: Any) -> Any:
     for kind in kinds:
         if kind is bool and str(value).lower() in ("true", "false"):
             return str(value).lower() == "true"
-        if kind is int and not isinstance(value, bool | float) and re.fullmatch(r"[-+]?\d+", str(value)):
+        if kind is int and not isinstance(value, bool | float) and WHOLE.fullmatch(str(value)):
             return int(value)
         if kind is float and not isinstance(value, bool):
             try:
@@ -94,7 +97,7 @@ def convert(key: str, value: Any) -> Any:
         if kind is str and isinstance(value, str):
             return value
     words = " or ".join(KINDS[kind] for kind in kinds if kind in KINDS)
-    raise UserError(f"{key} must be {words}, not {value!r}")
+    raise UserError(f"{key} must be {words}, not {short(value)}")
 
 
 def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
@@ -122,13 +125,15 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """The settings in a YAML file by dotted name; each must exist."""
-    import yaml
+    from yaml import YAMLError
+
+    from surelabel.utils import yaml
 
     try:
-        tree = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        tree = yaml.read_yaml(Path(path))
+    except (OSError, Malformed) as error:
         raise UserError(f"cannot read the config {path}: {error}") from error
-    except yaml.YAMLError as error:
+    except YAMLError as error:
         raise UserError(f"{path} is not valid YAML: {error}") from error
     if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
         raise UserError(f"{path} must hold settings as 'key: value' lines")

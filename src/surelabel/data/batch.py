@@ -23,6 +23,13 @@ class Task:
     offset: tuple[float, ...]
     scale: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        """Raise a `ValueError` if no data can be like this."""
+        if not self.shape or min(self.shape) < 1 or not self.classes:
+            raise ValueError(f"there are no samples of shape {list(self.shape)} with {len(self.classes)} classes")
+        if self.dtype not in ("uint8", "float32") or {len(self.offset), len(self.scale)} != {self.shape[0]}:
+            raise ValueError(f"{self.shape[0]} channels of {self.dtype} are not normalised like this")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Step:

@@ -19,7 +19,7 @@ from surelabel.data.source import DataSet, Source, image_shape
 from surelabel.inference.arrays import source_like
 from surelabel.inference.prediction_sets import check_labels
 from surelabel.inference.predictions import Predictions
-from surelabel.models.network import Network
+from surelabel.models.network import Network, load_weights
 from surelabel.models.prediction import Prediction
 from surelabel.training import build, build_data, evaluate
 from surelabel.training import fit as training
@@ -28,6 +28,7 @@ from surelabel.training.display import Watch
 from surelabel.training.run_folder import AVERAGED, RAW, RunFolder
 from surelabel.utils import cpu as cores
 from surelabel.utils import devices
+from surelabel.utils.bounded import Malformed
 from surelabel.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class TrainedRun:
     def data(self) -> DataSet:
         """The data that the run was trained on; raises a `UserError` if they have changed since."""
         data, _ = build_data.load_data(self.config, self.components)
-        self._stored.check_same_data(build_data.task_of(data), build_data.fingerprint(data))
+        self._stored.check_same_data(build_data.task_of(data), build_data.fingerprint(data), data.train.labels)
         return data
 
     @cached_property
@@ -153,10 +154,13 @@ class TrainedRun:
     def _load_network(self, weights: str) -> Network:
         # The run may come from a larger machine.
         torch.set_num_threads(min(self.config.threads or 1, cores.available_cores()))
-        network = build.build_network(self.config, self.task, self.components).to(devices.resolve_device("auto"))
         try:
-            network.load_state_dict(self._stored.weights(weights))
-        except RuntimeError as error:
+            if shapes := self._stored.shapes(weights):  # before memory is taken for what the files describe
+                build.check_shapes(self.config, self.task, shapes)
+            stored = self._stored.weights(weights)
+            network = build.build_network(self.config, self.task, self.components).to(devices.resolve_device("auto"))
+            load_weights(network, stored)
+        except Malformed as error:
             raise UserError(f"{self.path}: the weights do not fit config.yaml: {error}") from error
         network.temperature = self._stored.temperature
         return network.eval()

@@ -38,7 +38,8 @@ class Curriculum(Select):
 
 def counted(last_class: Tensor, classes: int) -> Tensor:
     """How many samples [1 + K] have no class yet, and each class. last_class [N]."""
-    return (last_class + 1).bincount(minlength=classes + 1)
+    # Clamped, as a checkpoint may say anything, and the counts take memory by the largest.
+    return (last_class + 1).clamp(0, classes).bincount(minlength=classes + 1)
 
 
 def remembered(state: State, prediction: PoolPrediction, confident: Tensor) -> Tensor:

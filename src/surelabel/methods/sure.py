@@ -187,7 +187,7 @@ class Sure:
         network.head.powers.copy_(torch.from_numpy(fit_powers(left_out, some_labels, PRIOR, weights)))
 
     def init(self, pool: Pool) -> State:
-        return {}
+        return {"mean": torch.empty(0, pool.classes)}  # [E, K] after the first step
 
     def loss(
         self, model: nn.Module, teacher: Network, batch: CrossFitBatch, state: State, step: int
@@ -203,7 +203,8 @@ class Sure:
         with torch.no_grad():
             own = head.member_logs(teacher.features(batch.weak)).transpose(0, 1)  # [E, U, K]
             latest = own.exp().mean(1)
-            mean = latest if "mean" not in state else MOMENTUM * state["mean"] + (1 - MOMENTUM) * latest
+            mean = state["mean"]
+            mean = latest if mean.shape != latest.shape else MOMENTUM * mean + (1 - MOMENTUM) * latest
             aligned = own + (batch.shares[mine] / mean.clamp_min(1e-6)).log()[:, None]
             target = (self.own * aligned + (1 - self.own) * batch.log_targets[mine]).softmax(-1)
         unlabelled = -(target * of_pool).sum(-1).mean(1)

@@ -53,6 +53,9 @@ class LaplaceHead(LinearHead):
         return self.covariances
 
     def set_extra_state(self, state: Tensor) -> None:
+        """Raises a `ValueError` unless these are covariances of this head's weights."""
+        if state.shape[1:] != self.covariances.shape[1:] or len(state) not in (0, len(self.weight)):
+            raise ValueError(f"the covariances have the form {list(state.shape)}")
         self.covariances = state.to(self.weight)
 
 

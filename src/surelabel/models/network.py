@@ -1,6 +1,6 @@
 """The whole network: normalisation, backbone, head."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -17,7 +17,9 @@ from surelabel.models.laplace_head import LaplaceHead
 from surelabel.models.members_head import MembersHead
 from surelabel.models.paws_head import PawsHead
 from surelabel.models.prediction import Prediction
+from surelabel.utils.bounded import Malformed
 
+EXTRA_STATE = "_extra_state"  # the end of torch's name for what a head stores beside its weights
 Head = LinearHead | DropoutHead | LaplaceHead | EnsembleHead | BayesianHead | PawsHead | MembersHead
 
 
@@ -48,6 +50,7 @@ class Network(nn.Module):
         super().__init__()
         self.backbone = backbone
         self.head = head
+        self.classes = len(task.classes)
         by_channel = (1, -1, *[1] * (len(task.shape) - 1))
         self.register_buffer("offset", torch.tensor(task.offset).view(by_channel))
         self.register_buffer("scale", torch.tensor(task.scale).view(by_channel))
@@ -90,6 +93,18 @@ class Network(nn.Module):
         features, head = self.features(images), self.head
         predicted = head.expected(features) if isinstance(head, BayesianHead) else head.predict(features, rng, first)
         return predicted.at(self.temperature)
+
+
+def load_weights(network: nn.Module, stored: Mapping[str, Tensor]) -> None:
+    """Load a `state_dict`; raises `Malformed` if it is of another network."""
+    expected = network.state_dict()
+    for name, tensor in stored.items():
+        if name in expected and not name.endswith(EXTRA_STATE) and tensor.dtype != expected[name].dtype:
+            raise Malformed(f"{name} is {tensor.dtype}, not {expected[name].dtype}")
+    try:
+        network.load_state_dict(stored)
+    except (RuntimeError, ValueError) as error:
+        raise Malformed(" ".join(str(error).split())[:400]) from error
 
 
 def running_statistics(network: nn.Module) -> list[Tensor]:

@@ -78,6 +78,11 @@ class PawsHead(nn.Module):
         return torch.cat([self.support, self.support_classes[:, None].to(self.support)], dim=1)
 
     def set_extra_state(self, state: Tensor) -> None:
+        """Raises a `ValueError` unless these are representations and classes of this head's."""
+        if state.ndim != 2 or state.shape[1] != self.support.shape[1] + 1:
+            raise ValueError(f"the support has the form {list(state.shape)}")
+        if not ((state[:, -1] >= 0) & (state[:, -1] < self.classes)).all():
+            raise ValueError("the support has classes that there are not")
         device = next(self.parameters()).device
         self.support, self.support_classes = state[:, :-1].to(device), state[:, -1].to(device, torch.int64)
 

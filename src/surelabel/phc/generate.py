@@ -28,6 +28,7 @@ from surelabel.phc.solver import gaps
 from surelabel.phc.store import CLASSES, RECIPE_VERSION, CrystalSet, classify, save
 from surelabel.phc.zone import Grid
 from surelabel.utils import cpu as cores
+from surelabel.utils.bounded import read_json
 from surelabel.utils.errors import UserError
 from surelabel.utils.files import atomic_write
 from surelabel.utils.rng import generator
@@ -112,8 +113,8 @@ def _open_parts(parts: Path, recipe: Recipe) -> None:
     settings = parts / "settings.json"
     if settings.exists():
         try:
-            earlier = json.loads(settings.read_text(encoding="utf-8"))
-        except ValueError:
+            earlier = read_json(settings)
+        except (OSError, ValueError):
             earlier = "unreadable settings"
         if earlier != asdict(recipe):
             raise UserError(

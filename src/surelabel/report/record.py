@@ -1,6 +1,5 @@
 """Read a run folder for its report, however damaged: config, evaluations, results, times, versions."""
 
-import json
 import math
 from dataclasses import dataclass
 from itertools import count
@@ -12,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surelabel.config.run import RunConfig
-from surelabel.training.run_folder import CROSSFIT, RunFolder
+from surelabel.training.run_folder import CROSSFIT, MOST_SPLIT, RunFolder
+from surelabel.utils.bounded import MOST_BYTES, Malformed, as_text, from_json, read_bytes, read_json
 from surelabel.utils.errors import UserError
+from surelabel.utils.typed import typed
 
 Metrics = dict[str, float]
 
@@ -92,12 +93,10 @@ def _content(path: Path, notes: list[str], needed: bool = True) -> dict[str, Any
     if not needed and not path.exists():
         return {}
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict):
-            raise ValueError("it is not a JSON object")
+        content: dict[str, Any] = typed(read_json(path, MOST_SPLIT), dict[str, Any])
     except FileNotFoundError:
         notes.append(f"{path.name} is missing from the run folder.")
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, Malformed) as error:
         notes.append(f"{path.name} cannot be read: {error}")
     else:
         return content
@@ -108,16 +107,16 @@ def _rows(path: Path, notes: list[str]) -> list[Metrics]:
     """The objects in a JSON lines file; a kill may leave the last line half written."""
     rows, damaged = [], 0
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = as_text(read_bytes(path, 4 * MOST_BYTES)).splitlines()
     except FileNotFoundError:
         return []
-    except (OSError, ValueError) as error:
+    except (OSError, Malformed) as error:
         notes.append(f"{path.name} cannot be read: {error}")
         return []
     for line in lines:
         try:
-            rows.append(_metrics(json.loads(line)))
-        except (ValueError, RecursionError):
+            rows.append(_metrics(from_json(line)))
+        except Malformed:
             damaged += 1
     if damaged:
         notes.append(f"{path.name} has {damaged} damaged line{'s' if damaged > 1 else ''}, not shown here.")

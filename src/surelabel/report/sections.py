@@ -1,6 +1,5 @@
 """Optional sections of a report: what can be trusted, doubtful labels, what to label next, and calibration."""
 
-import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -16,7 +15,9 @@ from surelabel.report import Section
 from surelabel.report.gallery import FIRST, Gallery, TopPrediction, gallery
 from surelabel.report.page import TEMPLATES
 from surelabel.training.evaluate import predict
+from surelabel.utils.bounded import Malformed, read_json
 from surelabel.utils.errors import UserError
+from surelabel.utils.typed import typed
 
 ESTIMATE = "estimate.json"
 
@@ -41,10 +42,10 @@ def sections(runs: Sequence[TrainedRun], held_out: str | None = None, coverage: 
 def stored_estimate(run: TrainedRun) -> dict[str, Any]:
     """What `fit` stored of its estimate: an accuracy in words or, of a run that left labels out, what was asked for."""
     try:
-        stored = json.loads((run.path / ESTIMATE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        stored: dict[str, Any] = typed(read_json(run.path / ESTIMATE), dict[str, Any])
+    except (OSError, Malformed):
         return {}
-    return stored if isinstance(stored, dict) else {}
+    return stored
 
 
 def estimated(run: TrainedRun) -> Section | None:

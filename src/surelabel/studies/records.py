@@ -12,8 +12,11 @@ from typing import Any
 from surelabel.config.run import OF_THE_MACHINE
 from surelabel.config.settings import read_yaml
 from surelabel.studies.plan import FINETUNED, key_of
+from surelabel.training.run_folder import MOST_SPLIT
+from surelabel.utils.bounded import Malformed, read_json, read_json_lines
 from surelabel.utils.errors import UserError
 from surelabel.utils.files import atomic_write
+from surelabel.utils.typed import typed
 
 Record = dict[str, Any]
 # What is kept of metrics.jsonl: these keys, and at most this many lines.
@@ -149,13 +152,14 @@ def _lap(before: Record, row: Record) -> float:
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return read_json(path, MOST_SPLIT)
+    except (OSError, Malformed) as error:
         raise UserError(f"cannot read {path}: {error}") from error
 
 
 def _lines(path: Path) -> list[Record]:
     try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError) as error:
+        rows: list[Record] = typed(read_json_lines(path), list[dict[str, Any]])
+        return rows
+    except (OSError, Malformed) as error:
         raise UserError(f"cannot read {path}: {error}") from error

@@ -18,6 +18,7 @@ from surelabel.studies import trust_cells, trust_methods
 from surelabel.studies.trust_cells import POOL, Cell, Labels, Rows, draw, samples
 from surelabel.studies.trust_methods import IN_LARGE, Scores
 from surelabel.training import metrics
+from surelabel.utils.bounded import read_json_lines
 
 RECORDS = "trust.jsonl"
 DRAWS = 10
@@ -77,4 +78,4 @@ def measured(
 
 def read(results: Path) -> list[dict[str, Any]]:
     path = results / RECORDS
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return read_json_lines(path) if path.exists() else []

@@ -1,5 +1,6 @@
 """From a config to its method, network, optimizers, loader and state."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from surelabel.data.source import DataSet
 from surelabel.methods.base import Method, Pool, StepLoader
 from surelabel.models.backbones import backbone
 from surelabel.models.heads import BayesianHead
-from surelabel.models.network import Network
+from surelabel.models.network import EXTRA_STATE, Network
 from surelabel.training.average import EMA, SWA, CosineEMA, Rule, WarmupEMA, averaged
 from surelabel.training.build_views import build_view
 from surelabel.training.components import NO_COMPONENTS, Components
@@ -29,6 +30,7 @@ from surelabel.training.run_folder import RunFolder
 from surelabel.training.state import TrainState
 from surelabel.utils import cpu as cores
 from surelabel.utils import devices
+from surelabel.utils.bounded import Malformed
 from surelabel.utils.distributed import ALONE, World
 from surelabel.utils.errors import UserError
 from surelabel.utils.rng import generator
@@ -90,6 +92,18 @@ def build_network(config: RunConfig, task: Task, components: Components = NO_COM
     if len(task.shape) != 3:
         return made
     return made.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def check_shapes(config: RunConfig, task: Task, stored: Mapping[str, list[int]]) -> None:
+    """Raise `Malformed` unless stored weights have the shapes of the network's; takes no memory for either."""
+    if config.network.name in (CUSTOM, *ENCODERS):  # made already, or of one size
+        return
+    with torch.device("meta"):
+        expected = build_network(config, task).state_dict()
+    for name in {**expected, **stored}:
+        here, there = stored.get(name), list(expected[name].shape) if name in expected else None
+        if here != there and not (name.endswith(EXTRA_STATE) and here and there):
+            raise Malformed(f"{name} is {here or 'missing'}, not {there or 'known'}")
 
 
 def _backbone(config: RunConfig, task: Task, components: Components) -> tuple[nn.Module, int]:
@@ -175,5 +189,5 @@ def start_from(network: Network, path: str | Path) -> None:
         network.backbone.load_state_dict(
             {name.removeprefix("backbone."): stored[name] for name in stored if name.startswith("backbone.")}
         )
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         raise UserError(f"init {path}: its network differs from the one that network.* describes: {error}") from error

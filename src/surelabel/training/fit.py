@@ -38,8 +38,10 @@ from surelabel.training.display import (
 from surelabel.training.resume import stored_config
 from surelabel.training.run_folder import RunFolder
 from surelabel.training.session import train_and_save
+from surelabel.training.state import TrainState
 from surelabel.training.step_time import TRAINING, seconds_per_step, steps_in
 from surelabel.training.summary import summary
+from surelabel.utils.bounded import Malformed
 from surelabel.utils.distributed import World, explain_lost_process
 from surelabel.utils.errors import UserError
 
@@ -101,7 +103,7 @@ def fit(
     with reading(console) as progress:
         data, labelled = build_data.load_data(config, components, progress, check)
     if labels_from is not None:
-        labels_from.check_same_data(build_data.task_of(data), build_data.fingerprint(data))
+        labels_from.check_same_data(build_data.task_of(data), build_data.fingerprint(data), data.train.labels)
         labelled = labels_from.labelled()
     runs = 1 if crossfit is None else 1 + len(parts(fold_of_labels(config, data, labelled, crossfit)))
     return _train(config, folder, data, labelled, resume, console, components, minutes, watch, runs)
@@ -183,7 +185,7 @@ def _train(
     method.before_training(network, loader)
     state = build.build_state(config, network, method, Pool.of(loader))
     if stored:
-        state.load_state_dict(stored, loader.world)
+        _continue(state, stored, loader.world, config)
     del stored  # as large as the state
     if resume:
         console.print(note or f"Resuming at step {state.step}", **PLAIN)
@@ -208,6 +210,16 @@ def _train(
         for one in state.networks:
             one.temperature = 1.0 if folder is None else folder.temperature
         return _tested(trained, console)
+
+
+def _continue(state: TrainState, stored: dict[str, Any], world: World, config: RunConfig) -> None:
+    """Load what a checkpoint holds."""
+    try:
+        state.load_state_dict(stored, world)
+    except Malformed as error:
+        raise UserError(
+            f"the checkpoint in {config.folder} is not of this run: {error}. Remove the folder and start again"
+        ) from error
 
 
 def _tested(trained: Trained, console: Console) -> Trained:

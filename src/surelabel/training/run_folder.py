@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
@@ -25,14 +25,47 @@ from surelabel.data.tables.encoding import Encoding
 from surelabel.training.checkpoints import Damaged, read_checkpoint, write_checkpoint
 from surelabel.training.environment import environment
 from surelabel.training.state import TrainState
+from surelabel.utils.bounded import MOST_BYTES, Malformed, read_bytes, read_json, read_json_lines
 from surelabel.utils.errors import Busy, FolderExists, UserError
 from surelabel.utils.files import atomic_write
+from surelabel.utils.typed import typed
 
 CHECKPOINT, PREVIOUS, BEST = "checkpoint.pt", "checkpoint-previous.pt", "checkpoint-best.pt"
 AVERAGED, RAW = "weights.safetensors", "weights-raw.safetensors"
 CROSSFIT = "crossfit.json"
 # Files written during training.
 WRITTEN = (CHECKPOINT, PREVIOUS, BEST, AVERAGED, RAW, "metrics.jsonl", "result.json")
+
+MOST_SPLIT = 2**28  # bytes: ten for each label
+MOST_TENSORS = 2**34
+
+
+@dataclass(frozen=True)
+class Split:
+    """split.json"""
+
+    data: str
+    labelled: list[int]
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """What environment.json says of how results round."""
+
+    torch: str
+    processor: str | None = None
+
+
+@dataclass(frozen=True)
+class Crossfit:
+    """crossfit.json"""
+
+    folds: int
+    temperature: float
+
+    def __post_init__(self) -> None:
+        if self.folds < 2 or self.temperature <= 0:
+            raise ValueError(f"{self.folds} folds and a temperature of {self.temperature} are of no run")
 
 
 class RunFolder:
@@ -105,35 +138,39 @@ class RunFolder:
         return read_run(self.path)
 
     def task(self) -> Task:
-        with self._damage("task.json") as read:
-            scales = {key: tuple(float(number) for number in read[key]) for key in ("offset", "scale")}
-            classes = tuple(str(name) for name in read["classes"])
-            return Task(tuple(int(side) for side in read["shape"]), classes, str(read["dtype"]), **scales)
+        task: Task = self._read_json("task.json", Task)
+        return task
 
     def table_encoding(self) -> Encoding | None:
         """How the columns of the training table become numbers; None if the data are not a table."""
         if not (self.path / "table.json").exists():
             return None
-        with self._damage("table.json") as read:
-            return Encoding.from_json(read)
+        try:
+            return Encoding.from_json(self._read_json("table.json", Any))
+        except Malformed as error:
+            raise UserError(f"{self.path / 'table.json'} is damaged: {error}") from error
 
     def environment(self) -> dict[str, Any]:
         """The versions that decide how results round, as the run was started; None if not recorded."""
-        with self._damage("environment.json") as read:
-            return {"torch": str(read["torch"]), "processor": read.get("processor")}
+        return asdict(self._read_json("environment.json", Rounding))
 
     def labelled(self) -> NDArray[np.int64]:
-        with self._damage("split.json") as read:
-            return np.array(read["labelled"], dtype=np.int64)
+        return np.array(self._split.labelled, dtype=np.int64)
 
-    def check_same_data(self, task: Task, data: str) -> None:
-        """Raise if the data are not those that the run was started with."""
-        with self._damage("split.json") as read:
-            # Not the normalisation: it follows from the data, and features differ by machine in the last bits.
-            stored = self.task()
-            before = (stored.shape, stored.classes, stored.dtype, read["data"])
-        if (task.shape, task.classes, task.dtype, data) != before:
+    @property
+    def _split(self) -> Split:
+        split: Split = self._read_json("split.json", Split, MOST_SPLIT)
+        return split
+
+    def check_same_data(self, task: Task, data: str, labels: NDArray[np.int64]) -> None:
+        """Raise if the data are not those that the run was started with; `labels` [N] are those of its pool."""
+        # Not the normalisation: it follows from the data, and features differ by machine in the last bits.
+        stored, split = self.task(), self._split
+        if (task.shape, task.classes, task.dtype, data) != (stored.shape, stored.classes, stored.dtype, split.data):
             raise UserError(f"{self.path} was started with other data: the samples or labels have changed since")
+        index = np.array(split.labelled, dtype=np.int64)
+        if not ((index >= 0) & (index < len(labels))).all() or (labels[index] < 0).any():
+            raise UserError(f"{self.path / 'split.json'} is damaged: it names samples that have no label")
 
     @property
     def has_checkpoint(self) -> bool:
@@ -154,11 +191,12 @@ class RunFolder:
     def save(self, state: TrainState) -> None:
         """Write a checkpoint, the weights and the metrics; keep the previous and the best checkpoint."""
         newest = self.path / CHECKPOINT
-        if newest.exists():
-            newest.replace(self.path / PREVIOUS)
-        write_checkpoint(newest, state.state_dict())
-        if _best_so_far(state.history, state.step):
-            _link(newest, self.path / BEST)
+        with self._explained():
+            if newest.exists():
+                newest.replace(self.path / PREVIOUS)
+            write_checkpoint(newest, state.state_dict())
+            if _best_so_far(state.history, state.step):
+                _link(newest, self.path / BEST)
         self.save_tensors(AVERAGED, state.evaluated.state_dict())
         self.save_tensors(RAW, state.network.state_dict())
         self.write_history(state.history)
@@ -187,10 +225,25 @@ class RunFolder:
         """The averaged weights, or with `RAW` those of the last step."""
         return self.tensors(name, "weights yet", "let the run reach its first evaluation")
 
+    def shapes(self, name: str) -> dict[str, list[int]]:
+        """The shapes of the tensors in a file, without reading them; {} if there is no such file."""
+        path = self.path / name
+        if not path.is_file():
+            return {}
+        try:
+            if path.stat().st_size > MOST_TENSORS:
+                raise UserError(f"{path} has more than {MOST_TENSORS:,} bytes: it is not of this run")
+            with safe_open(path, "pt") as file:
+                return {key: file.get_slice(key).get_shape() for key in file.keys()}  # noqa: SIM118 - it has no iterator
+        except (OSError, SafetensorError) as error:
+            raise UserError(f"{path} is damaged: {error}") from error
+
     def tensors(self, name: str, what: str, remedy: str) -> dict[str, Tensor]:
         """The tensors in a file of the run; `what` it lacks if that is missing, and what to do then."""
         try:
-            return load_tensors((self.path / name).read_bytes())
+            return load_tensors(read_bytes(self.path / name, MOST_TENSORS))
+        except Malformed as error:
+            raise UserError(f"{self.path / name} cannot be read: {error}") from error
         except OSError as error:
             raise UserError(f"{self.path} has no {what} ({name}): {remedy}") from error
         except SafetensorError as error:
@@ -201,8 +254,8 @@ class RunFolder:
         """How many folds of the labels were left out in turn, and the temperature by that; None if none were."""
         if not (self.path / CROSSFIT).exists():
             return None
-        with self._damage(CROSSFIT) as read:
-            return int(read["folds"]), float(read["temperature"])
+        read: Crossfit = self._read_json(CROSSFIT, Crossfit)
+        return read.folds, read.temperature
 
     @property
     def temperature(self) -> float:
@@ -215,7 +268,7 @@ class RunFolder:
     def seconds_per_step(self) -> float | None:
         """How long a step took, evaluations aside; None if that was not recorded."""
         try:
-            rows = [json.loads(line) for line in (self.path / "timings.jsonl").read_text(encoding="utf-8").splitlines()]
+            rows = read_json_lines(self.path / "timings.jsonl")
             return float(sum(row["stepping"] for row in rows) / sum(row["steps"] for row in rows))
         except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
             return None  # a kill may have left half a line
@@ -227,9 +280,9 @@ class RunFolder:
     def history(self) -> list[dict[str, Any]]:
         """The evaluations so far."""
         try:
-            lines = (self.path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-            return [json.loads(line) for line in lines]
-        except (OSError, ValueError) as error:
+            rows: list[dict[str, Any]] = typed(read_json_lines(self.path / "metrics.jsonl"), list[dict[str, Any]])
+            return rows
+        except (OSError, Malformed) as error:
             raise UserError(f"cannot read {self.path / 'metrics.jsonl'}: {error}") from error
 
     def add_timing(self, row: dict[str, Any]) -> None:
@@ -248,20 +301,19 @@ class RunFolder:
             json.dump(content, file, indent=1, ensure_ascii=False)
             file.write("\n")
 
-    @contextmanager
-    def _damage(self, name: str) -> Iterator[Any]:
-        """The content of a JSON file; errors in the block that reads it are reported as damage."""
+    def _read_json(self, name: str, kind: Any, most: int = MOST_BYTES) -> Any:
+        """The content of a JSON file, which must be a `kind`."""
         try:
-            yield json.loads((self.path / name).read_text(encoding="utf-8"))
+            return typed(read_json(self.path / name, most), kind)
         except OSError as error:
             raise UserError(f"cannot read {self.path / name}: {error}") from error
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError(f"{self.path / name} is damaged: {error!r}") from error
+        except Malformed as error:
+            raise UserError(f"{self.path / name} is damaged: {error}") from error
 
 
 def _best_so_far(history: list[dict[str, Any]], step: int) -> bool:
     """Whether this step was evaluated, and more accurate than every evaluation before it."""
-    accuracies = [row["accuracy"] for row in history if "accuracy" in row]
+    accuracies = [row["accuracy"] for row in history if row.get("accuracy") is not None]
     evaluated = bool(accuracies) and history[-1]["step"] == step
     return evaluated and accuracies[-1] > max(accuracies[:-1], default=-1.0)
 

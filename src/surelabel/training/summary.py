@@ -50,6 +50,8 @@ class Summary:
 
 def summary(history: Sequence[Mapping[str, Any]]) -> Summary:
     """Summarise evaluations in order of their steps, each with at least `step`, `accuracy` and `ece`."""
+    if any(row.get(name) is None for row in history for name in ("step", "accuracy", "ece")):
+        raise UserError("the run has evaluations without accuracy or ECE")
     steps = [int(row["step"]) for row in history]
     if not steps:
         raise UserError("the run has no evaluation yet: let it reach the first one")

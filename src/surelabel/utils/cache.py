@@ -19,6 +19,7 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import DTypeLike, NDArray
 
+from surelabel.utils.bounded import as_text, from_json
 from surelabel.utils.files import atomic_write
 
 MAGIC = b"slcache1"
@@ -85,7 +86,7 @@ def fetch(path: Path, dtype: DTypeLike, **expected: Any) -> Stored | None:
                 return None
             file.seek(length - described)
             description = file.read(described)
-        info = json.loads(description)
+        info = from_json(as_text(description), most_nested=described)
         shape = tuple(info.pop("shape"))
         if math.prod(shape) * np.dtype(dtype).itemsize != length - described:
             return None
@@ -93,7 +94,7 @@ def fetch(path: Path, dtype: DTypeLike, **expected: Any) -> Stored | None:
             return None
         array = np.memmap(path, dtype, "r", shape=shape)
         return Stored(array, info) if _checksum(array, description) == checksum else None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None
 
 

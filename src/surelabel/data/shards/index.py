@@ -4,7 +4,6 @@ It is stored beside the shards or, if their folder is read-only, in the cache, a
 memory. It is rebuilt when the name, size or date of a shard has changed.
 """
 
-import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from surelabel.data.shards.samples import MOST_IMAGE_BYTES, ShardSamples, read_s
 from surelabel.data.source import UNLABELLED
 from surelabel.utils import cache
 from surelabel.utils import cpu as cores
+from surelabel.utils.bounded import Malformed, read_json
 from surelabel.utils.errors import UserError
 
 NAME = ".surelabel-index"
@@ -159,8 +159,8 @@ def _classes(folder: Path, train: list[ShardSamples]) -> list[str]:
 
 def _named(path: Path) -> list[str]:
     try:
-        names = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        names = read_json(path)
+    except (OSError, Malformed) as error:
         raise UserError(f"{path} cannot be read as JSON: {error}") from error
     fine = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
     if not fine or len(set(names)) < len(names):

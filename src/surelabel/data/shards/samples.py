@@ -1,7 +1,6 @@
 """The samples of one tar shard: which members are images, their offsets, and their classes."""
 
 import io
-import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from surelabel.data.images.formats import SUFFIXES, visible
 from surelabel.data.images.layout import UNLABELLED_FOLDERS
 from surelabel.data.shards.tar import Member, read_members
 from surelabel.data.source import UNLABELLED
+from surelabel.utils.bounded import Malformed, from_json
 from surelabel.utils.errors import UserError
 
 MOST_LABEL_BYTES = 2**16
@@ -149,9 +149,9 @@ def _from_text(text: str, where: str) -> Label:
 
 def _from_json(text: str, where: str) -> Label:
     try:
-        read = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{where} is not valid JSON: {error}") from error
+        read = from_json(text)
+    except Malformed as error:
+        raise UserError(f"{where}: {error}") from error
     for key in JSON_KEYS:
         label = read.get(key) if isinstance(read, dict) else None
         if isinstance(label, bool | float | list | dict) or label == "":

@@ -16,6 +16,7 @@ from surelabel.data.shards.index import CLASSES, read_index
 from surelabel.data.shards.samples import check_size
 from surelabel.data.shards.source import UNFINISHED, find_parts
 from surelabel.data.source import FilesSkipped
+from surelabel.utils.bounded import read_json
 from surelabel.utils.errors import UserError
 from surelabel.utils.files import atomic_write
 from surelabel.utils.rng import generator
@@ -25,6 +26,7 @@ BLOCK = 512
 HELD_FILES, HELD_BYTES = 100, 2**26
 GROUP = 4  # files per task of a thread
 
+MOST_UNFINISHED = 2**28  # bytes of the list of skipped files
 Skipped = dict[str, dict[str, str]]  # per shard: skipped file, reason
 
 
@@ -110,10 +112,10 @@ def _begun(out: Path, plan: str) -> Skipped:
     for temporary in out.glob(".*.tar.*"):  # of a killed call
         temporary.unlink()
     try:
-        done = json.loads((out / UNFINISHED).read_text(encoding="utf-8"))
+        done = read_json(out / UNFINISHED, MOST_UNFINISHED)
         same = done["plan"] == plan
         shards = {str(name): {str(file): str(why) for file, why in of.items()} for name, of in done["skipped"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"cannot read {out / UNFINISHED} ({error!r}): remove {out} and start again") from error
     if not same:
         raise UserError(f"{out} has unfinished shards of other images or another size: choose another folder")

@@ -1,7 +1,7 @@
 """Encode table columns as numbers, as fitted on the training table."""
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surelabel.data.tables.columns import Column, Columns, as_texts, in_row, numeric
+from surelabel.utils.bounded import Malformed
 from surelabel.utils.errors import UserError
+from surelabel.utils.typed import typed
 
 # Rarer values of a column beyond these are merged into one.
 MOST_LEVELS = 64
@@ -32,6 +34,10 @@ class Numeric:
     mean: float
     std: float
     tells_missing: bool
+
+    def __post_init__(self) -> None:
+        if self.std <= 0:
+            raise ValueError(f"the std of column {self.name!r} is {self.std}")
 
     @property
     def width(self) -> int:
@@ -108,16 +114,13 @@ class Encoding:
         return {"columns": [{"kind": type(column).__name__.lower()} | asdict(column) for column in self.columns]}
 
     @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> "Encoding":
-        """The inverse of `as_json`."""
-        kinds: dict[str, Callable[..., Numeric | Categorical]] = {"numeric": Numeric, "categorical": Categorical}
-        columns = []
-        for entry in stored["columns"]:
-            values: dict[str, Any] = {key: value for key, value in entry.items() if key != "kind"}
-            if "levels" in values:
-                values["levels"] = tuple(values["levels"])
-            columns.append(kinds[entry["kind"]](**values))
-        return cls(tuple(columns))
+    def from_json(cls, stored: Any) -> "Encoding":
+        """The inverse of `as_json`; raises `Malformed`."""
+        kinds = {"numeric": Numeric, "categorical": Categorical}
+        entries = typed(stored, dict[str, list[dict[str, Any]]]).get("columns", [])
+        if not entries or not all(str(entry.get("kind")) in kinds for entry in entries):
+            raise Malformed(f"its columns are not of the kinds {' and '.join(kinds)}")
+        return cls(tuple(typed(entry, kinds[entry["kind"]], f"column {n}") for n, entry in enumerate(entries)))
 
 
 def learn(
