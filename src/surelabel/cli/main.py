@@ -6,7 +6,9 @@ from importlib import import_module
 
 from surelabel import __version__
 from surelabel.cli.parser import Parser
+from surelabel.cli.say import Unheard, end_unheard, heard
 from surelabel.utils.errors import FolderExists, UserError, suggestion
+from surelabel.utils.words import printable
 
 DESCRIPTION = "Train a classifier from a few labels and many unlabelled samples, with a confidence worth trusting."
 EPILOG = "With no option at all, `surelabel fit` trains on the photonic crystals that come with the package."
@@ -36,13 +38,20 @@ USAGE = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; a user's mistake is one clear message and exit code 2."""
-    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        with heard():
+            return _run(sys.argv[1:] if arguments is None else arguments)
+    except Unheard as unheard:
+        return end_unheard(unheard)
+
+
+def _run(words: list[str]) -> int:
     try:
         options = parser(words).parse(words)
         code: int = options.run(options) if hasattr(options, "run") else _no_command(options)
         return code
     except UserError as error:
-        print(f"surelabel: {in_options(error)}", file=sys.stderr)
+        print(f"surelabel: {printable(in_options(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("surelabel: interrupted", file=sys.stderr)

@@ -40,6 +40,7 @@ from surelabel.training.run_folder import RunFolder
 from surelabel.training.session import train_and_save
 from surelabel.training.step_time import TRAINING, seconds_per_step, steps_in
 from surelabel.training.summary import summary
+from surelabel.utils.console import Screen
 from surelabel.utils.distributed import World, explain_lost_process
 from surelabel.utils.errors import UserError
 
@@ -81,7 +82,7 @@ def fit(
     each of which another run is to leave out: the minutes are for all of them together. `check` may refuse the labels
     as soon as they are read.
     """
-    console = console or Console()
+    console = console or Screen()
     if crossfit is not None:
         check_crossfit(config, crossfit, save)
     folder = RunFolder(config.folder) if save else None
