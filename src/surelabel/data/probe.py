@@ -7,6 +7,7 @@ from pathlib import Path
 
 from surelabel.config.encoders import DEFAULT, missing
 from surelabel.data.images.formats import FORMATS, SUFFIXES, visible
+from surelabel.data.outputs import holds_outputs_only
 
 PROBED = 50
 PHOTOGRAPH_SIDE = 64
@@ -52,7 +53,7 @@ def looks_photographic(folder: str | Path) -> bool:
 def _files(folder: Path) -> Iterator[Path]:
     """Files named as images, sorted within each folder; a link in circles ends at `DEEPEST`."""
     for place, inner, files in os.walk(folder, followlinks=True):
-        inner[:] = sorted(filter(visible, inner))
+        inner[:] = sorted(name for name in inner if visible(name) and not holds_outputs_only(Path(place, name)))
         if len(Path(place).parts) - len(folder.parts) >= DEEPEST:
             inner.clear()
         yield from (

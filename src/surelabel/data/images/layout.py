@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from surelabel.data.images.formats import visible
 from surelabel.data.images.labels_csv import read_labels_csv
+from surelabel.data.outputs import holds_outputs_only
 from surelabel.utils.errors import UserError
 
 UNLABELLED_FOLDERS = frozenset({"unlabelled", "unlabeled"})
@@ -92,20 +93,22 @@ def _class_folders(root: Path) -> set[str]:
 
 
 def image_files(root: Path) -> list[Path]:
-    """All visible files below a folder."""
+    """All visible files below a folder, but those of runs and caches."""
     # Links to folders are followed at the first level only: a link to a parent would never end.
     links = [root / name for name in _folders(root) if (root / name).is_symlink()]
     found = []
     for top in (root, *links):
         for place, inner, files in os.walk(top, onerror=_refuse):
-            inner[:] = filter(visible, inner)
+            inner[:] = [name for name in inner if visible(name) and not holds_outputs_only(Path(place, name))]
             found += [Path(place, file) for file in filter(visible, files)]
     return found
 
 
 def _folders(place: Path) -> set[str]:
+    """The folders in this one that may hold data."""
     try:
-        return {entry.name for entry in place.iterdir() if visible(entry.name) and entry.is_dir()}
+        inner = [entry for entry in place.iterdir() if visible(entry.name) and entry.is_dir()]
+        return {entry.name for entry in inner if not holds_outputs_only(entry)}
     except OSError as error:
         _refuse(error)
 
