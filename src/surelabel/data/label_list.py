@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,8 @@ def read_listed(path: Path, names: Iterable[str], labels: NDArray[np.int64]) -> 
     lines = _lines(path)
     found: dict[str, int] = {}
     for sample, name in enumerate(names):
-        for key in {name, name.removeprefix("train/"), _key(name)}:
+        whole = normalize("NFC", name)
+        for key in {whole, whole.removeprefix("train/"), _key(whole)}:
             if key in lines:
                 if key in found:
                     raise UserError(f"{path}, line {lines[key]}: several files are named {key}: add the folder")
@@ -45,7 +47,7 @@ def _lines(path: Path) -> dict[str, int]:
     lines: dict[str, int] = {}
     for number, line in enumerate(written, 1):
         if name := line.strip():
-            file = str(PurePosixPath(name))
+            file = str(PurePosixPath(normalize("NFC", name)))
             lines.setdefault(file if "/" in file else _key(file), number)
     if not lines:
         raise UserError(f"{path} is empty: list one file per line")

@@ -38,12 +38,11 @@ def check_output(out: str | Path, runs: Iterable[TrainedRun], *given: str | None
 def _inputs(run: TrainedRun) -> list[Path]:
     """The files and folders that a run consists of and was trained on."""
     config = run.config
-    paths = [*config.label_paths, *([] if run.folder is None else [run.path])]
+    found = [*map(Path, config.label_paths), *([] if run.folder is None else [run.path])]
     if config.data not in NAMED:
-        paths.append(Path(config.data_dir or ".", config.data))
+        found.append(Path(config.data_dir or ".", config.data))
     elif config.data_dir is not None:
-        paths.append(config.data_dir)
-    found = [Path(path) for path in paths]
+        found.append(Path(config.data_dir))
     return found + [path.with_suffix(".labels.npy") for path in found if path.suffix == ".npy"]
 
 

@@ -14,5 +14,5 @@ class Screen(Console):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"emoji": False} | settings)
 
-    def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
+    def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(printable(text), **options)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from surelabel.data.class_names import Names, class_name, class_names
 from surelabel.data.labels import MOST_UNNAMED_CLASSES
 from surelabel.data.shards.samples import MOST_IMAGE_BYTES, ShardSamples, read_samples
 from surelabel.data.source import UNLABELLED
@@ -22,7 +23,7 @@ from surelabel.utils import cpu as cores
 from surelabel.utils.errors import UserError
 
 NAME = ".surelabel-index"
-VERSION = 3  # increase it when `read_samples` changes
+VERSION = 4  # increase it when `read_samples` changes
 COLUMNS = 4  # shard, offset, size, class
 CLASSES = "classes.json"
 
@@ -39,6 +40,7 @@ class Head:
     alike: int  # number of images of that size
     grey: bool  # whether all images are
     skipped: dict[str, list[list[str]]]  # per split: member, reason
+    notes: list[str]  # about the names of the classes
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def _sound(head: Head, rows: NDArray[np.int64], parts: set[str]) -> bool:
     least, most = rows.min(axis=1).tolist(), rows.max(axis=1).tolist()
     ranges = [len(head.files) - 1, max(size for _, size, _ in head.files), MOST_IMAGE_BYTES, len(head.classes) - 1]
     pairs = [pair for listed in head.skipped.values() for pair in listed]
-    texts = [*head.classes, *(text for name, why in pairs for text in (name, why))]
+    texts = [*head.classes, *head.notes, *(text for name, why in pairs for text in (name, why))]
     numbers = (head.height, head.width, head.alike, *head.counts.values())
     return (
         head.counts.keys() == head.skipped.keys() == parts
@@ -127,13 +129,23 @@ def _build(folder: Path, parts: dict[str, list[Path]], files: list[list[Any]]) -
             raise UserError(
                 f"{folder}: no image of the {part} shards can be read ({len(skipped[part])} members skipped: {reasons})"
             )
+    names = _names(folder, found)
+    for one in found:
+        one.labels = [names.of[label] or None if isinstance(label, str) else label for label in one.labels]
     classes = _classes(folder, samples["train"])
     number = _numbers(of_shard, classes)
     rows = np.concatenate([_rows(shard, one, number) for shard, one in enumerate(found)], axis=1)
     forms: Counter[tuple[int, int]] = sum((one.forms for one in found), Counter())
     (height, width), alike = forms.most_common(1)[0]
     grey = all(one.grey for one in found)
-    return Head(files, classes, counts, height, width, alike, grey, skipped), rows
+    return Head(files, classes, counts, height, width, alike, grey, skipped, list(names.notes)), rows
+
+
+def _names(folder: Path, found: list[ShardSamples]) -> Names:
+    try:
+        return class_names(label for one in found for label in one.labels if isinstance(label, str))
+    except UserError as error:
+        raise UserError(f"{folder}: the class {error}") from error
 
 
 def _rows(shard: int, found: ShardSamples, number: dict[Any, int]) -> NDArray[np.int64]:
@@ -163,9 +175,10 @@ def _named(path: Path) -> list[str]:
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} cannot be read as JSON: {error}") from error
     fine = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
-    if not fine or len(set(names)) < len(names):
+    classes = [class_name(name) or name for name in names] if fine else []
+    if not fine or len(set(classes)) < len(classes):
         raise UserError(f"{path} must be a list of class names, unique and not empty")
-    return [str(name) for name in names]
+    return classes
 
 
 def _numbers(found: dict[Path, ShardSamples], classes: list[str]) -> dict[Any, int]:

@@ -12,7 +12,6 @@ from PIL import UnidentifiedImageError
 
 from surelabel.data.images.decode import read_header
 from surelabel.data.images.formats import SUFFIXES, visible
-from surelabel.data.images.layout import UNLABELLED_FOLDERS
 from surelabel.data.shards.tar import Member, read_members
 from surelabel.data.source import UNLABELLED
 from surelabel.utils.errors import UserError
@@ -21,7 +20,7 @@ MOST_LABEL_BYTES = 2**16
 MOST_IMAGE_BYTES = 2**28
 JSON_KEYS = ("label", "class")
 
-Label = int | str | None
+Label = int | str | None  # a name as it is written, which may mean unlabelled; None for none
 
 
 @dataclass
@@ -136,13 +135,11 @@ def _label(file: IO[bytes], image: Member, part: _Parts, where: str) -> Label:
         if label is not None:
             return None if label in (UNLABELLED, str(UNLABELLED)) else label
     folders = PurePosixPath(image.name).parts[:-1]
-    return folders[0] if folders and folders[0] not in UNLABELLED_FOLDERS else None
+    return folders[0] if folders else None
 
 
 def _from_text(text: str, where: str) -> Label:
     text = text.strip()
-    if not text:
-        raise UserError(f"{where} is empty: write the name or number of the class, or remove it")
     number = text.removeprefix("-")
     return int(text) if number.isascii() and number.isdigit() and len(number) < 10 else text
 
@@ -154,7 +151,7 @@ def _from_json(text: str, where: str) -> Label:
         raise UserError(f"{where} is not valid JSON: {error}") from error
     for key in JSON_KEYS:
         label = read.get(key) if isinstance(read, dict) else None
-        if isinstance(label, bool | float | list | dict) or label == "":
+        if isinstance(label, bool | float | list | dict):
             raise UserError(f"{where}: {key} is {label!r}: write the name or number of the class")
         if isinstance(label, int | str):
             return label

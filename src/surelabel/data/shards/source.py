@@ -58,6 +58,7 @@ class ShardSource(Source):
         self.crop = crop
         self._pending: dict[bytes, _Pending] = {}
         self._stand_ins: dict[int, int] = {}
+        self.notes = tuple(index.head.notes)
         self.skipped = tuple((name, reason) for name, reason in index.head.skipped[part])
 
     def __len__(self) -> int:
