@@ -1,6 +1,7 @@
 """The command line. A command is a file of this room, imported when it is asked for: --help must not wait for torch."""
 
 import argparse
+import re
 import sys
 from importlib import import_module
 
@@ -28,6 +29,8 @@ COMMANDS = {
     "completion": "print a script that completes commands and options in your shell",
 }
 
+OUT_OF_MEMORY = re.compile(r"out of memory|allocate memory|not enough memory")
+
 # Of commands with an option for each setting.
 USAGE = {
     "fit": "surelabel fit [DATA] [--OPTION VALUE ...]",
@@ -52,6 +55,11 @@ def _run(words: list[str]) -> int:
         return code
     except UserError as error:
         print(f"surelabel: {printable(in_options(error))}", file=sys.stderr)
+        return 2
+    except (MemoryError, RuntimeError) as error:  # torch's is a RuntimeError
+        if isinstance(error, RuntimeError) and not OUT_OF_MEMORY.search(str(error)):
+            raise
+        print("surelabel: there is not enough memory: choose a smaller batch, network or image_size", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("surelabel: interrupted", file=sys.stderr)

@@ -1,5 +1,6 @@
 """A text file that lists the labelled files, one per line, as published ImageNet splits do."""
 
+import csv
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from unicodedata import normalize
@@ -7,6 +8,7 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
+from surelabel.utils.csv import lines_of
 from surelabel.utils.errors import UserError
 
 SHOWN = 5
@@ -41,8 +43,9 @@ def read_listed(path: Path, names: Iterable[str], labels: NDArray[np.int64]) -> 
 def _lines(path: Path) -> dict[str, int]:
     """The line number of each listed file."""
     try:
-        written = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open(encoding="utf-8-sig") as stream:
+            written = list(lines_of(stream))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path} cannot be read as UTF-8 text: {error}") from error
     lines: dict[str, int] = {}
     for number, line in enumerate(written, 1):

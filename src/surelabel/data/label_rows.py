@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from surelabel.data.class_names import DOUBTFUL, class_name, class_names
-from surelabel.utils.csv import delimiter_of, escape_formula
+from surelabel.utils.csv import delimiter_of, escape_formula, lines_of
 from surelabel.utils.errors import UserError
 
 FILE_COLUMNS = ("path", "file", "image", "sample")
@@ -36,8 +36,9 @@ def read_label_rows(path: Path, columns: tuple[str, ...] = FILE_COLUMNS) -> list
     """All lines of a .csv file, one of whose `columns` names the samples."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            first = stream.readline()
-            reader = csv.reader(itertools.chain([first], stream), delimiter=delimiter_of(first), strict=True)
+            lines = lines_of(stream)
+            first = next(lines, "")
+            reader = csv.reader(itertools.chain([first], lines), delimiter=delimiter_of(first), strict=True)
             header = [name.strip().lower() for name in next(reader, [])]
             sample, label = (_column(path, header, names) for names in (columns, CLASS_COLUMNS))
             drawn = header.index(DRAWN_COLUMN) if DRAWN_COLUMN in header else None

@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 
 from surelabel.config.encoders import DEFAULT, missing
-from surelabel.data.images.formats import FORMATS, SUFFIXES, visible
+from surelabel.data.images.formats import SUFFIXES, visible
 from surelabel.data.outputs import holds_outputs_only
 
 PROBED = 50
@@ -34,12 +34,12 @@ def looks_photographic(folder: str | Path) -> bool:
     """
     if missing(DEFAULT):
         return False
-    from PIL import Image
+    from surelabel.data.images.decode import opened
 
     photographs = small = images = 0
     for path in islice(_files(Path(folder)), PROBED):
         try:
-            with Image.open(path, formats=FORMATS) as image:
+            with opened(path) as image:
                 images += 1
                 photographs += min(image.size) >= PHOTOGRAPH_SIDE and image.mode in ("RGB", "RGBA", "P", "CMYK")
                 small += min(image.size) >= SMALL_SIDE

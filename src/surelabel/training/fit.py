@@ -35,6 +35,7 @@ from surelabel.training.display import (
     reading,
     show_result,
 )
+from surelabel.training.memory import check_memory, check_settings
 from surelabel.training.resume import stored_config
 from surelabel.training.run_folder import RunFolder
 from surelabel.training.session import train_and_save
@@ -98,6 +99,7 @@ def fit(
                 folder.check_writable()
         config = build.resolve(components.named_in_config(config))
         labels_from = None if labels_of is None else RunFolder(labels_of)
+    check_settings(config)
     torch.set_num_threads(config.threads or 1)
     with reading(console) as progress:
         data, labelled = build_data.load_data(config, components, progress, check)
@@ -159,6 +161,7 @@ def _train(
 ) -> Trained:  # fmt: skip
     """Train on data in memory; `minutes` are for so many `runs` together."""
     task = build_data.task_of(data)
+    check_memory(config, task)
     seconds = None
     if config.processes == 1:
         _show_found(config, data, labelled, console)

@@ -3,7 +3,7 @@ import tarfile
 
 import pytest
 
-from surelabel.data.shards import samples as shard_samples
+from surelabel.data.images import limits
 from surelabel.data.shards.samples import read_samples
 from surelabel.utils.errors import UserError
 from tests.helpers.images import png
@@ -52,7 +52,7 @@ def test_read_samples_locates_images_and_ignores_other_members(tmp_path):
 
 
 def test_read_samples_gives_reasons_for_skipped_members(tmp_path, monkeypatch):
-    monkeypatch.setattr(shard_samples, "MOST_IMAGE_BYTES", 1000)
+    monkeypatch.setattr(limits, "most_bytes", lambda: 1000)
     contents = {
         "good.png": png(),
         "../../etc/cron.png": png(),
@@ -72,7 +72,7 @@ def test_read_samples_gives_reasons_for_skipped_members(tmp_path, monkeypatch):
         "/etc/x.png": "the path leads out of the archive",
         "empty.png": "the file is empty",
         "words.jpg": "not an image of a known format",
-        "large.png": "1,001 bytes are more than 1,000",
+        "large.png": "1,001 bytes are more than 1,000: $SURELABEL_IMAGE_MEGABYTES sets the limit",
         "alone.txt": "no image has this name",
         "IMG.2020.jpg": "everything after the first dot (.2020.jpg) counts as the suffix: keep one dot in the name",
         "\\udcff.png": "the name of the file is not UTF-8",

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surelabel.data.class_names import Names, class_name, class_names
+from surelabel.data.images.limits import most_bytes, most_pixels
 from surelabel.data.labels import MOST_UNNAMED_CLASSES
-from surelabel.data.shards.samples import MOST_IMAGE_BYTES, ShardSamples, read_samples
+from surelabel.data.shards.samples import ShardSamples, read_samples
 from surelabel.data.source import UNLABELLED
 from surelabel.utils import cache
 from surelabel.utils import cpu as cores
@@ -63,7 +64,7 @@ def read_index(folder: Path, parts: dict[str, list[Path]]) -> ShardIndex:
     head, rows = _build(folder, parts, files)
     for place in places:
         try:
-            cache.store(place, rows, version=VERSION, **asdict(head))
+            cache.store(place, rows, version=VERSION, limits=_limits(), **asdict(head))
         except UserError:
             if place == places[-1]:
                 raise
@@ -82,13 +83,18 @@ def _files(folder: Path, parts: dict[str, list[Path]]) -> list[list[Any]]:
         raise UserError(f"cannot read {error.filename}: {error.strerror}") from error
 
 
+def _limits() -> list[int]:
+    """Of images; others may be skipped with other ones."""
+    return [most_pixels(), most_bytes()]
+
+
 def _stored(path: Path, files: list[list[Any]], parts: set[str]) -> ShardIndex | None:
     """The index in this file, if it is undamaged, plausible, and made from these files."""
-    found = cache.fetch(path, np.int64, version=VERSION, files=files)
+    found = cache.fetch(path, np.int64, version=VERSION, files=files, limits=_limits())
     if found is None:
         return None
     try:
-        head = Head(**{key: value for key, value in found.info.items() if key != "version"})
+        head = Head(**{key: value for key, value in found.info.items() if key not in ("version", "limits")})
         rows = np.asarray(found.array)  # quicker to index than np.memmap
         return ShardIndex(head, rows) if _sound(head, rows, parts) else None
     except (ValueError, TypeError, AttributeError):
@@ -98,7 +104,7 @@ def _stored(path: Path, files: list[list[Any]], parts: set[str]) -> ShardIndex |
 def _sound(head: Head, rows: NDArray[np.int64], parts: set[str]) -> bool:
     """Whether all values are possible: the file may come from somebody else, with the shards."""
     least, most = rows.min(axis=1).tolist(), rows.max(axis=1).tolist()
-    ranges = [len(head.files) - 1, max(size for _, size, _ in head.files), MOST_IMAGE_BYTES, len(head.classes) - 1]
+    ranges = [len(head.files) - 1, max(size for _, size, _ in head.files), most_bytes(), len(head.classes) - 1]
     pairs = [pair for listed in head.skipped.values() for pair in listed]
     texts = [*head.classes, *head.notes, *(text for name, why in pairs for text in (name, why))]
     numbers = (head.height, head.width, head.alike, *head.counts.values())

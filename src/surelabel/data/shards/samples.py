@@ -12,12 +12,12 @@ from PIL import UnidentifiedImageError
 
 from surelabel.data.images.decode import read_header
 from surelabel.data.images.formats import SUFFIXES, visible
+from surelabel.data.images.limits import check_size
 from surelabel.data.shards.tar import Member, read_members
 from surelabel.data.source import UNLABELLED
 from surelabel.utils.errors import UserError
 
 MOST_LABEL_BYTES = 2**16
-MOST_IMAGE_BYTES = 2**28
 JSON_KEYS = ("label", "class")
 
 Label = int | str | None  # a name as it is written, which may mean unlabelled; None for none
@@ -111,11 +111,6 @@ def _take(file: IO[bytes], key: str, part: _Parts, found: ShardSamples, path: Pa
     found.labels.append(label)
     found.forms[header.height, header.width] += 1
     found.grey &= header.grey
-
-
-def check_size(size: int) -> None:
-    if size > MOST_IMAGE_BYTES:
-        raise ValueError(f"{size:,} bytes are more than {MOST_IMAGE_BYTES:,}")
 
 
 def _label(file: IO[bytes], image: Member, part: _Parts, where: str) -> Label:

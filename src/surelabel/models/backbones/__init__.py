@@ -33,7 +33,7 @@ def backbone(settings: Network, shape: tuple[int, ...], components: int = 256) -
         return EfficientNetLite(settings.name)
     channels, height, width = shape
     padding, stride = settings.padding, settings.stem_stride
-    if match := re.fullmatch(r"wrn-(\d+)-(\d+)", settings.name):
+    if match := re.fullmatch(r"wrn-(\d{1,4})-(\d{1,4})", settings.name):
         depth, widen = int(match[1]), int(match[2])
         if depth < 10 or (depth - 4) % 6 or widen < 1:
             raise UserError(
