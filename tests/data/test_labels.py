@@ -1,3 +1,6 @@
+from functools import partial
+from unicodedata import normalize
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,20 +8,23 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import LabelEncoder
 
 from surelabel.data.labels import number_labels
+from surelabel.data.tables.columns import MISSING
 from surelabel.utils.errors import UserError
 
+NAMES = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=3).map(partial(normalize, "NFC"))
 
-@given(st.lists(st.text(min_size=1, max_size=3).filter(lambda name: name != "-1" and "\0" not in name), min_size=1))
+
+@given(st.lists(NAMES.filter(lambda name: name not in ("-1", *MISSING)), min_size=1))
 def test_number_labels_equals_label_encoder(names):
     encoder = LabelEncoder().fit(names)
-    labels, classes = number_labels(names, None, len(names))
+    labels, classes, _ = number_labels(names, None, len(names))
     np.testing.assert_array_equal(labels, encoder.transform(names))
     assert classes == tuple(encoder.classes_)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", "float32", "float64"])
 def test_number_labels_accepts_any_integer_type(dtype):
-    labels, classes = number_labels(np.array([2, 0, 1, 2], dtype=dtype), None, 4)
+    labels, classes, _ = number_labels(np.array([2, 0, 1, 2], dtype=dtype), None, 4)
     assert labels.dtype == np.int64
     np.testing.assert_array_equal(labels, [2, 0, 1, 2])
     assert classes == ("0", "1", "2")
@@ -30,8 +36,16 @@ def test_number_labels_takes_minus_one_as_unlabelled():
     np.testing.assert_array_equal(number_labels(np.array(["dog", -1, "cat"], dtype=object), None, 3)[0], [1, -1, 0])
 
 
+def test_number_labels_takes_words_for_unlabelled_unless_they_are_declared():
+    labels, classes, notes = number_labels(["dog", "", "?", "Unknown", "dog "], None, 5)
+    assert (labels.tolist(), classes) == ([0, -1, -1, -1, 0], ("dog",))
+    assert len(notes) == 3
+    labels, classes, notes = number_labels(["unknown", "?", "dog "], ["dog", "unknown"], 3)
+    assert (labels.tolist(), notes) == ([1, -1, 0], ())
+
+
 def test_number_labels_without_labels_keeps_class_names():
-    labels, classes = number_labels(None, ["a", "b"], 3)
+    labels, classes, _ = number_labels(None, ["a", "b"], 3)
     np.testing.assert_array_equal(labels, [-1, -1, -1])
     assert classes == ("a", "b")
 
@@ -55,7 +69,7 @@ def test_number_labels_accepts_a_column():
         (np.array([0, 1, 2**64 - 1], dtype=np.uint64), ["a", "b"], r"sample 2 is 18446744073709551615"),
         ([0, 10**9, 1], None, r"sample 1 is 1000000000, too large for a class number"),
         (["a", "b", "c"], ["a", "b"], r"sample 2 is 'c', not one of the 2 classes \(a, b\)"),
-        (["a", "", "c"], None, r"sample 1 is '', an empty class name"),
+        (["a", "NA", "c"], None, r"NA may be a class or mean unlabelled"),
         (np.array(["a", None, "b"], dtype=object), None, r"sample 1 is None"),
         ([0j, 1j, 1], None, r"not complex128"),
         ([0, 1], None, r"3 images but 2 labels"),

@@ -6,6 +6,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from surelabel.cli.parser import positive
+from surelabel.cli.say import say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,12 +68,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def make_shards(options: argparse.Namespace) -> None:
-    from rich.console import Console
-
     from surelabel.data.shards.write import make_shards as make
     from surelabel.training.display import PLAIN
+    from surelabel.utils.console import Screen
 
-    console = Console()
+    console = Screen()
     with _progress(console, "images") as display:
         task = display.add_task("reading", total=None)
         counts, skipped = make(
@@ -86,13 +86,12 @@ def make_shards(options: argparse.Namespace) -> None:
 
 
 def make_phc(options: argparse.Namespace) -> None:
-    from rich.console import Console
-
     from surelabel.phc.generate import FULL_SIZE, generate
     from surelabel.phc.store import CLASSES
     from surelabel.training.display import PLAIN
+    from surelabel.utils.console import Screen
 
-    console, start, samples = Console(), monotonic(), options.samples or FULL_SIZE
+    console, start, samples = Screen(), monotonic(), options.samples or FULL_SIZE
     with _progress(console, "draws") as display:
         task = display.add_task("solving", total=None)
 
@@ -114,12 +113,12 @@ def make_phc(options: argparse.Namespace) -> None:
 
 def audit_phc(options: argparse.Namespace) -> None:
     import numpy as np
-    from rich.console import Console
 
     from surelabel.phc.audit import audit
     from surelabel.training.display import PLAIN
+    from surelabel.utils.console import Screen
 
-    console = Console()
+    console = Screen()
     with _progress(console, "crystals") as display:
         task = display.add_task("MPB", total=options.samples)
         differences = audit(
@@ -143,7 +142,7 @@ def phc_pictures(options: argparse.Namespace) -> None:
     from surelabel.phc.pictures import draw_pictures
 
     for path in draw_pictures(options.out):
-        print(path)
+        say(str(path))
 
 
 def _progress(console: "Console", unit: str) -> "Progress":

@@ -25,14 +25,13 @@ def run(options: argparse.Namespace) -> int:
         raise UserError("--bound is of the run's own test set: leave DATA out")
     if options.data is None and options.data_dir is not None:
         raise UserError("--data-dir is of the DATA to evaluate on: name a data set, or leave it out")
-    from rich.console import Console
-
     from surelabel.inference.bound import bound_of
     from surelabel.inference.held_out import evaluate_on
     from surelabel.inference.trained_run import load
     from surelabel.training.display import PLAIN, describe_skipped, show_bound, show_result
+    from surelabel.utils.console import Screen
 
-    console, trained = Console(), load(options.folder)
+    console, trained = Screen(), load(options.folder)
     if options.data is not None:
         result, skipped = evaluate_on(trained, options.data, options.data_dir)
         if skipped:

@@ -2,6 +2,8 @@
 
 import argparse
 
+from surelabel.cli.say import say
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="RUN", help="a run folder")
@@ -12,5 +14,8 @@ def run(options: argparse.Namespace) -> int:
     from surelabel.inference.trained_run import load
 
     difference = load(options.folder).export(options.onnx)
-    print(f"The network is in {options.onnx}; on samples of the run it differs from torch by {difference:.0e} at most")
+    say(
+        f"The network is in {options.onnx}; on samples of the run it differs from torch by {difference:.0e} at most",
+        options.onnx,
+    )
     return 0

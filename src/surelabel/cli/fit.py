@@ -18,6 +18,7 @@ from typing import Any
 
 from surelabel.cli.fit_recipe import check_beside, check_together, chosen_recipe, from_run, number_of, read_folder
 from surelabel.cli.parser import Once, add_settings, settings_given
+from surelabel.cli.say import say
 from surelabel.config.benchmarks import NAMED_DATA
 from surelabel.config.methods import FILLED, find
 from surelabel.config.recipes import RELEASED, SIZES, parse
@@ -117,10 +118,10 @@ def train(options: Options, labels_of: str | None = None) -> int:
             again += f" --accept {options.accept}" if options.accept else ""
             again += f" --sets {options.sets}" if options.sets else ""
             again += " --all-probabilities" if options.all_probabilities else ""
-            print(f"Stopped by {stopped} and saved. Resume with: surelabel fit --resume {folder}{again}")
+            say(f"Stopped by {stopped} and saved. Resume with: surelabel fit --resume {folder}{again}")
         return stopped.exit_code
     if first:
-        print(f"The run is in {folder}")
+        say(f"The run is in {folder}")
     return 0
 
 

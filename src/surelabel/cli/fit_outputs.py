@@ -22,6 +22,7 @@ from surelabel.inference.trained_run import TrainedRun
 from surelabel.inference.unnamed import describe_unnamed
 from surelabel.report.sections import ESTIMATE, stored_estimate
 from surelabel.training.display import PLAIN
+from surelabel.utils.console import Screen
 from surelabel.utils.errors import UserError
 from surelabel.utils.files import atomic_write
 
@@ -38,7 +39,7 @@ def write_fit_outputs(
     console: Console | None = None,
 ) -> None:
     """Predict every unlabelled sample, estimate the accuracy, warn of what to doubt, and write the page."""
-    console, promised = console or Console(), None
+    console, promised = console or Screen(), None
     written = "No predictions: every sample has a label. surelabel predict takes new ones"
     if (run.data.train.labels == UNLABELLED).any():
         predictions, promised = _with_sets(run, sets)

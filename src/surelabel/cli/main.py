@@ -1,12 +1,15 @@
 """The command line. A command is a file of this room, imported when it is asked for: --help must not wait for torch."""
 
 import argparse
+import re
 import sys
 from importlib import import_module
 
 from surelabel import __version__
 from surelabel.cli.parser import Parser
+from surelabel.cli.say import Unheard, end_unheard, heard
 from surelabel.utils.errors import FolderExists, UserError, suggestion
+from surelabel.utils.words import printable
 
 DESCRIPTION = "Train a classifier from a few labels and many unlabelled samples, with a confidence worth trusting."
 EPILOG = "With no option at all, `surelabel fit` trains on the photonic crystals that come with the package."
@@ -26,6 +29,8 @@ COMMANDS = {
     "completion": "print a script that completes commands and options in your shell",
 }
 
+OUT_OF_MEMORY = re.compile(r"out of memory|allocate memory|not enough memory")
+
 # Of commands with an option for each setting.
 USAGE = {
     "fit": "surelabel fit [DATA] [--OPTION VALUE ...]",
@@ -36,13 +41,25 @@ USAGE = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; a user's mistake is one clear message and exit code 2."""
-    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        with heard():
+            return _run(sys.argv[1:] if arguments is None else arguments)
+    except Unheard as unheard:
+        return end_unheard(unheard)
+
+
+def _run(words: list[str]) -> int:
     try:
         options = parser(words).parse(words)
         code: int = options.run(options) if hasattr(options, "run") else _no_command(options)
         return code
     except UserError as error:
-        print(f"surelabel: {in_options(error)}", file=sys.stderr)
+        print(f"surelabel: {printable(in_options(error))}", file=sys.stderr)
+        return 2
+    except (MemoryError, RuntimeError) as error:  # torch's is a RuntimeError
+        if isinstance(error, RuntimeError) and not OUT_OF_MEMORY.search(str(error)):
+            raise
+        print("surelabel: there is not enough memory: choose a smaller batch, network or image_size", file=sys.stderr)
         return 2
     except MemoryError:
         print("surelabel: there is not enough memory for this: free some, or ask for less at a time", file=sys.stderr)

@@ -4,6 +4,7 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from surelabel.cli.say import say
 from surelabel.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -40,23 +41,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     coverage = coverage_asked(options)
     check_sets(options)
+    from surelabel.inference.outputs import check_output
     from surelabel.inference.trained_run import load
     from surelabel.training.display import describe_skipped
 
     trained = load(options.folder)
+    check_output(options.out, [trained], options.data, options.calibrate, options.data_dir)
     calibration = None if options.calibrate is None else _calibrated(trained, options, coverage)
     predictions = trained.predict(options.data, options.data_dir, options.sets)
     for note in predictions.notes:
-        print(note)
+        say(note, options.out)
     predictions.save(options.out, calibration, options.all_probabilities)
-    print(f"{len(predictions)} predictions in {options.out}")
+    say(f"{len(predictions)} predictions in {options.out}", options.out)
     if predictions.sets is not None:
         from surelabel.inference.learners import label_scores
         from surelabel.inference.prediction_sets import promise
 
-        print(promise(label_scores(trained), options.sets, predictions.sets))
+        say(promise(label_scores(trained), options.sets, predictions.sets), options.out)
     if predictions.skipped:
-        print(describe_skipped(predictions.skipped))
+        say(describe_skipped(predictions.skipped), options.out)
     return 0
 
 
@@ -76,12 +79,12 @@ def check_sets(options: argparse.Namespace) -> None:
 
 
 def _calibrated(trained: "TrainedRun", options: argparse.Namespace, coverage: float) -> "Calibration":
-    from rich.console import Console
-
     from surelabel.training.display import describe_skipped, show_calibration
+    from surelabel.utils.console import Screen
+    from surelabel.utils.files import is_stdout
 
     calibration, report = trained.calibrate(options.calibrate, coverage, options.data_dir, options.data)
     if report.skipped:
-        print(f"Of the held-out samples, {describe_skipped(report.skipped)}")
-    show_calibration(Console(), asdict(report))
+        say(f"Of the held-out samples, {describe_skipped(report.skipped)}", options.out)
+    show_calibration(Screen(stderr=is_stdout(options.out)), asdict(report))
     return calibration

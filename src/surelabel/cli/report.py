@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from surelabel.cli.predict import coverage_asked
+from surelabel.cli.say import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,13 +16,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     coverage = coverage_asked(options)
+    from surelabel.inference.outputs import check_output
     from surelabel.inference.trained_run import load
     from surelabel.report import check_page, write_report
     from surelabel.report.sections import sections
 
     check_page([Path(folder) for folder in options.folders], Path(options.out))
     runs = [load(folder) for folder in options.folders]
+    check_output(options.out, runs, options.calibrate)
     for note in write_report(runs, options.out, sections(runs, options.calibrate, coverage)):
-        print(note)
-    print(f"The report is in {options.out}")
+        say(note, options.out)
+    say(f"The report is in {options.out}", options.out)
     return 0

@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from surelabel.cli.say import say
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="RUN", help="a run folder")
@@ -17,5 +19,5 @@ def run(options: argparse.Namespace) -> int:
     from surelabel.inference.trained_run import load
 
     found = suggest_to_csv(load(options.folder), options.number, Path(options.out))
-    print(f"{len(found)} samples to label next, in {options.out}")
+    say(f"{len(found)} samples to label next, in {options.out}", options.out)
     return 0

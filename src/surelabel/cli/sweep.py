@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from surelabel.cli.fit import add_arguments as add_fit_arguments
 from surelabel.cli.fit import read_options, train
 from surelabel.cli.parser import positive
+from surelabel.cli.say import say
 from surelabel.cli.sweep_space import Space, check_used, read_space
 from surelabel.config.run import RunConfig
 from surelabel.config.settings import read_yaml, with_settings
@@ -95,7 +96,7 @@ def sweep(config: RunConfig, spaces: list[Space], options: argparse.Namespace) -
         pruner=_pruner(options.pruner), sampler=_sampler(options.sampler),
     )  # fmt: skip
     _check_same(study, config, spaces, options)
-    print(f"Objective: {options.objective} {where(config)}")
+    say(f"Objective: {options.objective} {where(config)}")
 
     def stop_when_done(study: optuna.Study, _: optuna.trial.FrozenTrial) -> None:
         if _tried(study) >= options.trials:
@@ -191,7 +192,7 @@ def _free(folder: Path, name: str) -> Path:
 def _print_trial(study: "optuna.Study", trial: "optuna.trial.FrozenTrial") -> None:
     value = "" if trial.value is None else f" {_shown(trial, study.user_attrs['asked']['objective'])}"
     error = f"  ({trial.user_attrs['error']})" if "error" in trial.user_attrs else ""
-    print(f"trial {trial.number}: {trial.state.name.lower()}{value}  {_in_words(trial.params)}{error}", flush=True)
+    say(f"trial {trial.number}: {trial.state.name.lower()}{value}  {_in_words(trial.params)}{error}")
 
 
 def _shown(trial: "optuna.trial.FrozenTrial", objective: str) -> str:
@@ -219,8 +220,8 @@ def _conclude(study: "optuna.Study", objective: str, config: RunConfig) -> None:
     if not done:
         raise UserError("no trial was completed: read the .log files of the runs, or widen the --space")
     best = study.best_trial
-    print(f"Best of {len(done)} complete trials: {objective} {_shown(best, objective)} {where(config)}")
-    print(f"Its settings: {_in_words(best.params)}\nIts run is in {best.user_attrs['folder']}")
+    say(f"Best of {len(done)} complete trials: {objective} {_shown(best, objective)} {where(config)}")
+    say(f"Its settings: {_in_words(best.params)}\nIts run is in {best.user_attrs['folder']}")
 
 
 def _sampler(name: str) -> "optuna.samplers.BaseSampler":

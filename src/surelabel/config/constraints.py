@@ -31,6 +31,10 @@ def AtLeast(least: float, why: str = "") -> Check:
     return Check(lambda value: value >= least, f"must be at least {least:g}{why and f': {why}'}")
 
 
+def AtMost(most: float, why: str = "") -> Check:
+    return Check(lambda value: value <= most, f"must be at most {most:g}{why and f': {why}'}")
+
+
 POSITIVE = Check(lambda value: value > 0, "must be above zero")
 NOT_NEGATIVE = Check(lambda value: value >= 0, "must not be negative")
 FINITE = Check(isfinite, "must be a finite number")

@@ -12,6 +12,7 @@ from surelabel.config.benchmarks import NAMED_DATA
 from surelabel.config.constraints import (
     POSITIVE,
     AtLeast,
+    AtMost,
     NotNegative,
     NotNegativeInt,
     PositiveFloat,
@@ -444,7 +445,7 @@ class RunConfig:
         WeakNorm | None, ReadIf(lambda config: config.forward != "joint" or config.teaches is not None)
     ] = None
     device: Device = "auto"
-    threads: PositiveInt | None = None
+    threads: Annotated[PositiveInt | None, AtMost(1024, "no machine has more cores")] = None
     devices: PositiveInt = 1
     nodes: PositiveInt = 1
     precision: Precision = "auto"

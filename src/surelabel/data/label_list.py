@@ -1,11 +1,14 @@
 """A text file that lists the labelled files, one per line, as published ImageNet splits do."""
 
+import csv
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
+from surelabel.utils.csv import lines_of
 from surelabel.utils.errors import UserError
 
 SHOWN = 5
@@ -20,7 +23,8 @@ def read_listed(path: Path, names: Iterable[str], labels: NDArray[np.int64]) -> 
     lines = _lines(path)
     found: dict[str, int] = {}
     for sample, name in enumerate(names):
-        for key in {name, name.removeprefix("train/"), _key(name)}:
+        whole = normalize("NFC", name)
+        for key in {whole, whole.removeprefix("train/"), _key(whole)}:
             if key in lines:
                 if key in found:
                     raise UserError(f"{path}, line {lines[key]}: several files are named {key}: add the folder")
@@ -39,13 +43,14 @@ def read_listed(path: Path, names: Iterable[str], labels: NDArray[np.int64]) -> 
 def _lines(path: Path) -> dict[str, int]:
     """The line number of each listed file."""
     try:
-        written = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open(encoding="utf-8-sig") as stream:
+            written = list(lines_of(stream))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path} cannot be read as UTF-8 text: {error}") from error
     lines: dict[str, int] = {}
     for number, line in enumerate(written, 1):
         if name := line.strip():
-            file = str(PurePosixPath(name))
+            file = str(PurePosixPath(normalize("NFC", name)))
             lines.setdefault(file if "/" in file else _key(file), number)
     if not lines:
         raise UserError(f"{path} is empty: list one file per line")

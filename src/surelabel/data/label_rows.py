@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from surelabel.data.tables.columns import MISSING
-from surelabel.utils.csv import delimiter_of, escape_formula
+from surelabel.data.class_names import DOUBTFUL, class_name, class_names
+from surelabel.utils.csv import delimiter_of, escape_formula, lines_of
 from surelabel.utils.errors import UserError
 
 FILE_COLUMNS = ("path", "file", "image", "sample")
@@ -28,6 +28,7 @@ class LabelRow:
     line: int
     sample: str
     label: str  # empty if it is not known
+    written: str  # how the label is spelt
     suggested: bool
 
 
@@ -35,8 +36,9 @@ def read_label_rows(path: Path, columns: tuple[str, ...] = FILE_COLUMNS) -> list
     """All lines of a .csv file, one of whose `columns` names the samples."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            first = stream.readline()
-            reader = csv.reader(itertools.chain([first], stream), delimiter=delimiter_of(first), strict=True)
+            lines = lines_of(stream)
+            first = next(lines, "")
+            reader = csv.reader(itertools.chain([first], lines), delimiter=delimiter_of(first), strict=True)
             header = [name.strip().lower() for name in next(reader, [])]
             sample, label = (_column(path, header, names) for names in (columns, CLASS_COLUMNS))
             drawn = header.index(DRAWN_COLUMN) if DRAWN_COLUMN in header else None
@@ -47,8 +49,8 @@ def read_label_rows(path: Path, columns: tuple[str, ...] = FILE_COLUMNS) -> list
                     raise UserError(f"{where}: {len(row)} columns instead of {len(header)}")
                 if row:
                     suggested = drawn is not None and _is_suggested(row[drawn], where)
-                    name = _unescaped(row[label].strip())
-                    rows.append(LabelRow(reader.line_num, row[sample].strip(), name, suggested))
+                    written = _unescaped(row[label].strip())
+                    rows.append(LabelRow(reader.line_num, row[sample].strip(), class_name(written), written, suggested))
             return rows
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path} cannot be read as a CSV file in UTF-8: {error}") from error
@@ -65,7 +67,7 @@ def by_sample(path: Path, rows: Iterable[tuple[Key, LabelRow]]) -> dict[Key, Lab
             raise UserError(
                 f"{path}, lines {before.line} and {row.line}: {row.sample} is listed twice, {how}; keep one line"
             )
-        if row.label in MISSING[1:]:
+        if row.label in DOUBTFUL:
             raise UserError(
                 f"{path}, line {row.line}: {row.label} may be a class or mean unlabelled: leave the class of "
                 "unlabelled samples empty, or rename the class"
@@ -74,15 +76,17 @@ def by_sample(path: Path, rows: Iterable[tuple[Key, LabelRow]]) -> dict[Key, Lab
     return found
 
 
-def with_class(path: Path, rows: dict[Key, LabelRow]) -> dict[Key, LabelRow]:
-    """Those rows that have a class; at least one must."""
-    found = {key: row for key, row in rows.items() if row.label}
-    if not found:
-        raise UserError(f"{path} names no class of any sample: write the class beside some of them")
-    return found
+class Labels(dict[Key, LabelRow]):
+    """The rows of a table that have a class, by what they name; at least one must."""
+
+    def __init__(self, path: Path, rows: dict[Key, LabelRow]) -> None:
+        super().__init__((key, row) for key, row in rows.items() if row.label)
+        if not self:
+            raise UserError(f"{path} names no class of any sample: write the class beside some of them")
+        self.notes = tuple(f"{path}: {note}" for note in class_names(row.written for row in rows.values()).notes)
 
 
-def named_rows(path: Path, rows: int) -> dict[int, LabelRow]:
+def named_rows(path: Path, rows: int) -> Labels[int]:
     """The labelled ones of the rows that a file names by their numbers, from 0."""
 
     def number(row: LabelRow) -> int:
@@ -93,7 +97,7 @@ def named_rows(path: Path, rows: int) -> dict[int, LabelRow]:
             )
         return int(row.sample)
 
-    return with_class(path, by_sample(path, ((number(row), row) for row in read_label_rows(path, ROW_COLUMNS))))
+    return Labels(path, by_sample(path, ((number(row), row) for row in read_label_rows(path, ROW_COLUMNS))))
 
 
 def _column(path: Path, header: list[str], names: tuple[str, ...]) -> int:

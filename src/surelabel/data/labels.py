@@ -1,10 +1,12 @@
 """Check labels given as numbers or names, and turn them into class numbers."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from surelabel.data.class_names import class_name, class_names
 from surelabel.data.source import UNLABELLED
 from surelabel.utils.errors import UserError
 
@@ -15,15 +17,15 @@ CHUNK = 2**16
 
 def number_labels(
     labels: ArrayLike | None, classes: Sequence[str] | None, samples: int
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The class number of each sample [N], `UNLABELLED` if it has none, and the class names.
+) -> tuple[NDArray[np.int64], tuple[str, ...], tuple[str, ...]]:
+    """The class number of each sample [N], `UNLABELLED` if it has none, the class names, and notes on these.
 
     Labels are integers from 0, or names; -1 means unlabelled in both. Without `classes`, integers
     are named "0", "1", ... up to the largest, and names are numbered in sorted order.
     """
     names = None if classes is None else _checked_names(classes)
     if labels is None:
-        return np.broadcast_to(np.int64(UNLABELLED), samples), names or ()
+        return np.broadcast_to(np.int64(UNLABELLED), samples), names or (), ()
     given = np.asarray(labels)
     if given.shape == (samples, 1):
         given = given[:, 0]
@@ -32,7 +34,7 @@ def number_labels(
         raise UserError(f"there are {samples} images but {shape or 'no list of'} labels: give one label for each image")
     if given.dtype.kind in "OT":
         given = _texts(given)
-    return _from_names(given, names) if given.dtype.kind == "U" else _from_numbers(given, names)
+    return _from_names(given, names) if given.dtype.kind == "U" else (*_from_numbers(given, names), ())
 
 
 def _checked_names(classes: Sequence[str]) -> tuple[str, ...]:
@@ -82,17 +84,23 @@ def _chunks(given: NDArray[np.generic]) -> Iterator[tuple[int, NDArray[np.float6
         yield first, values
 
 
-def _from_names(given: NDArray[np.generic], names: tuple[str, ...] | None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    unlabelled = str(UNLABELLED)
-    _refuse(given, given == "", "an empty class name: write -1 for unlabelled")
-    distinct, inverse = np.unique(given, return_inverse=True)
+def _from_names(
+    given: NDArray[np.generic], names: tuple[str, ...] | None
+) -> tuple[NDArray[np.int64], tuple[str, ...], tuple[str, ...]]:
+    distinct, inverse, counts = np.unique(given, return_inverse=True, return_counts=True)
+    spellings = [str(name) for name in distinct]
+    notes: tuple[str, ...] = ()
     if names is None:
-        names = tuple(str(name) for name in distinct if name != unlabelled)
-    numbers = {unlabelled: UNLABELLED} | {name: number for number, name in enumerate(names)}
+        repeated = zip(spellings, counts.tolist(), strict=True)
+        found = class_names(chain.from_iterable(repeat(*pair) for pair in repeated))
+        names, notes = tuple(name for name in found.classes if name != str(UNLABELLED)), found.notes
+    numbers = {"": UNLABELLED, str(UNLABELLED): UNLABELLED} | {name: number for number, name in enumerate(names)}
     unknown = UNLABELLED - 1
-    result = np.array([numbers.get(str(name), unknown) for name in distinct], dtype=np.int64)[inverse]
+    # A name that was declared is a class, whatever it says.
+    found_numbers = [numbers.get(name, numbers.get(class_name(name), unknown)) for name in spellings]
+    result = np.array(found_numbers, dtype=np.int64)[inverse]
     _refuse(given, result == unknown, f"not one of the {len(names)} classes ({', '.join(names[:10])})")
-    return result, names
+    return result, names, notes
 
 
 def _refuse(given: NDArray[np.generic], wrong: NDArray[np.bool_], why: str, first: int = 0) -> None:

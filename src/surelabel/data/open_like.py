@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surelabel.config.run import TABLE_FILES
+from surelabel.data.class_names import class_name
 from surelabel.data.images.folder import load_labelled, load_unlabelled
 from surelabel.data.images.labels_csv import read_labels_csv
 from surelabel.data.images.layout import image_files
@@ -107,18 +108,18 @@ def _labelled_rows(data: str, form: Form, encoding: Encoding) -> Source:
 def _numbers(source: Source, data: str, classes: tuple[str, ...]) -> NDArray[np.int64]:
     """The number that each sample's class has among these `classes`."""
     labelled = source.labels[source.labels != UNLABELLED]
-    present = {source.classes[number] for number in np.unique(labelled)}
+    present = {class_name(source.classes[number]) for number in np.unique(labelled)}
     if not present:
         raise UserError(f"{data} has no labels: it must hold samples whose class is known")
-    unknown = sorted(present - set(classes))
+    number = {class_name(name): place for place, name in enumerate(classes)}
+    unknown = sorted(present - set(number))
     if unknown:
         raise UserError(
             f"{data} has the class {unknown[0]!r}, but the run knows only {some(classes, 10)}: name the classes as in "
             "the run's data"
         )
-    number = {name: place for place, name in enumerate(classes)}
     # An unlabelled sample's -1 takes the last place.
-    return np.array([number.get(name, -1) for name in source.classes] + [-1], dtype=np.int64)[source.labels]
+    return np.array([number.get(class_name(name), -1) for name in source.classes] + [-1], dtype=np.int64)[source.labels]
 
 
 def _listed_pictures(listed: Path, pictures: str | None, form: Form) -> Source:

@@ -6,7 +6,8 @@ from itertools import islice
 from pathlib import Path
 
 from surelabel.config.encoders import DEFAULT, missing
-from surelabel.data.images.formats import FORMATS, SUFFIXES, visible
+from surelabel.data.images.formats import SUFFIXES, visible
+from surelabel.data.outputs import holds_outputs_only
 
 PROBED = 50
 PHOTOGRAPH_SIDE = 64
@@ -33,12 +34,12 @@ def looks_photographic(folder: str | Path) -> bool:
     """
     if missing(DEFAULT):
         return False
-    from PIL import Image
+    from surelabel.data.images.decode import opened
 
     photographs = small = images = 0
     for path in islice(_files(Path(folder)), PROBED):
         try:
-            with Image.open(path, formats=FORMATS) as image:
+            with opened(path) as image:
                 images += 1
                 photographs += min(image.size) >= PHOTOGRAPH_SIDE and image.mode in ("RGB", "RGBA", "P", "CMYK")
                 small += min(image.size) >= SMALL_SIDE
@@ -52,7 +53,7 @@ def looks_photographic(folder: str | Path) -> bool:
 def _files(folder: Path) -> Iterator[Path]:
     """Files named as images, sorted within each folder; a link in circles ends at `DEEPEST`."""
     for place, inner, files in os.walk(folder, followlinks=True):
-        inner[:] = sorted(filter(visible, inner))
+        inner[:] = sorted(name for name in inner if visible(name) and not holds_outputs_only(Path(place, name)))
         if len(Path(place).parts) - len(folder.parts) >= DEEPEST:
             inner.clear()
         yield from (

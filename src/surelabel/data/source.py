@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.data.statistics import Normalisation, channel_statistics
+from surelabel.data.statistics import Normalisation, channel_statistics, chunks
 from surelabel.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ class Source(ABC):
 
     def content(self) -> Iterator[bytes]:
         """The bytes that all samples follow from, to tell whether they have changed."""
-        return (samples.tobytes() for samples in in_batches(self, np.arange(len(self)), 256))
+        batch = len(next(chunks(range(len(self)), self.shape)))
+        return (samples.tobytes() for samples in in_batches(self, np.arange(len(self)), batch))
 
     def prefetch(self, index: NDArray[np.int64]) -> None:  # noqa: B027 - most sources are in memory
         """Begin to read these samples, which `samples` will be asked for soon."""

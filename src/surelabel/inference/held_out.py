@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from surelabel.data.open_like import open_labelled_like
 from surelabel.data.source import FilesSkipped, Images, Source, Subset
+from surelabel.data.statistics import chunks
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.training.evaluate import final_metrics, labelled_indices, predict, predict_test
 from surelabel.utils.errors import UserError
@@ -110,12 +111,15 @@ def _trained_on(run: TrainedRun) -> set[bytes]:
     return set(_hashes(source, run.labelled))
 
 
-def _hashes(source: Source, index: NDArray[np.int64], batch: int = 1000) -> list[bytes]:
+def _hashes(source: Source, index: NDArray[np.int64]) -> list[bytes]:
     """A hash of each sample's pixels or columns."""
+    if not len(index):
+        return []
+    parts = chunks(range(len(index)), source.pictures(index[:1]).shape[1:])
     return [
         blake2b(_one_channel(image).tobytes(), digest_size=16).digest()
-        for start in range(0, len(index), batch)
-        for image in source.pictures(index[start : start + batch])
+        for part in parts
+        for image in source.pictures(index[part.start : part.stop])
     ]
 
 

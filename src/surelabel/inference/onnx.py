@@ -16,6 +16,7 @@ import surelabel
 from surelabel import equations
 from surelabel.data.batch import Task
 from surelabel.inference.onnx_table import TableNetwork
+from surelabel.inference.outputs import check_output
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.models.backbones.pretrained import OFFSET, SCALE, Encoder
 from surelabel.models.gaussian_softmax import SPREAD, by_draws, closed_form, fixed_draws
@@ -56,6 +57,7 @@ def export_onnx(run: TrainedRun, out: Path) -> float:
     with optional_import("export", "an ONNX file"):
         runtime()
         import onnxscript  # noqa: F401 - torch.onnx needs it, and would say so only after tracing
+    check_output(out, [run])
     task, data = run.task, run.data
     encoder = None if run.config.encoder == "none" else Encoder(run.config.encoder)
     network = Exported(deepcopy(run.network).cpu().float(), encoder).eval()

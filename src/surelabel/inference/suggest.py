@@ -12,6 +12,7 @@ from torch import Tensor
 from surelabel.data.label_rows import DRAWN_COLUMN, SUGGESTED
 from surelabel.data.source import UNLABELLED, Source, in_batches
 from surelabel.equations import entropy
+from surelabel.inference.outputs import check_output
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.models.network import Network
 from surelabel.utils.csv import write_csv
@@ -71,6 +72,7 @@ def suggestions(run: TrainedRun, n: int) -> list[Suggestion]:
 
 def suggest_to_csv(run: TrainedRun, n: int, out: Path) -> list[Suggestion]:
     """Write one line per suggestion; with the empty column `label` filled in, another run can use the file."""
+    check_output(out, [run])
     found = suggestions(run, n)
     columns = ["rank", "sample", "id", "label", DRAWN_COLUMN, "predicted", "confidence", "entropy", "confidence_std"]
     filled = {"label": "", DRAWN_COLUMN: SUGGESTED}  # a suggestion has no label yet

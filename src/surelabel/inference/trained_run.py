@@ -29,6 +29,7 @@ from surelabel.training.run_folder import AVERAGED, RAW, RunFolder
 from surelabel.utils import cpu as cores
 from surelabel.utils import devices
 from surelabel.utils.bounded import Malformed
+from surelabel.utils.console import Screen
 from surelabel.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def fit(
     if crossfit is not None:
         from surelabel.inference.crossfit import cross_fit
 
-        cross_fit(run, crossfit, console or Console())
+        cross_fit(run, crossfit, console or Screen())
     return run
 
 

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def encoded(source: Source, name: str, progress: Progress | None = None, keep: b
     place = writable_cache()
     if place is None:
         return FeatureSource(source, compute(source, encoder_session(name, shape), progress))
-    path = place / f"features-{name}-{content_key((str(shape), *source.content()))}.rows"
+    path = place / f"features-{name}-{content_key(chain([str(shape)], source.content()))}.rows"
     with locked(path):  # other workers with the same pictures wait for the first
         stored = fetch(path, np.float32, version=VERSION)
         if stored is not None:

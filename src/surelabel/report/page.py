@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import surelabel
+from surelabel.inference.outputs import check_output
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.report.record import distinct_names, read_recorded
 from surelabel.training.run_folder import RunFolder
@@ -40,6 +41,7 @@ def write_report(runs: Sequence[TrainedRun], out: str | Path, sections: Sequence
     """Write a page about saved runs, at least one, to an HTML file; returns notes about what it cannot show."""
     paths = [run.path for run in runs]
     check_page(paths, Path(out), sections)
+    check_output(out, runs)
     environment = _environment()
     names = distinct_names(paths)
     recorded = [read_recorded(run.folder or RunFolder(run.path)) for run in runs]

@@ -107,7 +107,8 @@ def fingerprint(data: DataSet) -> str:
     # In parts: the labels may be mapped from a file larger than the memory.
     for start in range(0, len(data.train), 2**16):
         held.update(data.train.labels[start : start + 2**16].tobytes())
-    held.update(data.train.pictures(sample).tobytes())
+    for few in np.array_split(sample, 20):
+        held.update(data.train.pictures(few).tobytes())
     for name in ("groups", "suggested"):  # what decides which labels were left out
         values = getattr(data.train, name)
         if values is not None and values.any():

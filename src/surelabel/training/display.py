@@ -15,6 +15,7 @@ from rich.table import Table
 from surelabel.config.run import RunConfig
 from surelabel.data.drawn import drawn_per_class
 from surelabel.training.summary import WINDOW, Summary
+from surelabel.utils.console import Screen
 from surelabel.utils.intervals import ENOUGH, wilson
 from surelabel.utils.words import some
 
@@ -34,7 +35,7 @@ class Display:
 
     def __init__(self, steps: int, done: int, console: Console | None = None, watch: Watch | None = None) -> None:
         self.watch = watch
-        self.console = console or Console()
+        self.console = console or Screen()
         self.steps = steps
         self.done = done
         self.start = time.monotonic()

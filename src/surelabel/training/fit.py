@@ -35,6 +35,7 @@ from surelabel.training.display import (
     reading,
     show_result,
 )
+from surelabel.training.memory import check_memory, check_settings
 from surelabel.training.resume import stored_config
 from surelabel.training.run_folder import RunFolder
 from surelabel.training.session import train_and_save
@@ -42,6 +43,7 @@ from surelabel.training.state import TrainState
 from surelabel.training.step_time import TRAINING, seconds_per_step, steps_in
 from surelabel.training.summary import summary
 from surelabel.utils.bounded import Malformed
+from surelabel.utils.console import Screen
 from surelabel.utils.distributed import World, explain_lost_process
 from surelabel.utils.errors import UserError
 
@@ -83,7 +85,7 @@ def fit(
     each of which another run is to leave out: the minutes are for all of them together. `check` may refuse the labels
     as soon as they are read.
     """
-    console = console or Console()
+    console = console or Screen()
     if crossfit is not None:
         check_crossfit(config, crossfit, save)
     folder = RunFolder(config.folder) if save else None
@@ -99,6 +101,7 @@ def fit(
                 folder.check_writable()
         config = build.resolve(components.named_in_config(config))
         labels_from = None if labels_of is None else RunFolder(labels_of)
+    check_settings(config)
     torch.set_num_threads(config.threads or 1)
     with reading(console) as progress:
         data, labelled = build_data.load_data(config, components, progress, check)
@@ -160,6 +163,7 @@ def _train(
 ) -> Trained:  # fmt: skip
     """Train on data in memory; `minutes` are for so many `runs` together."""
     task = build_data.task_of(data)
+    check_memory(config, task)
     seconds = None
     if config.processes == 1:
         _show_found(config, data, labelled, console)

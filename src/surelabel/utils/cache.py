@@ -25,6 +25,7 @@ from surelabel.utils.files import atomic_write
 MAGIC = b"slcache1"
 END = struct.Struct("<QL8s")  # length of the description, checksum, MAGIC
 CHUNK = 2**24
+TAG, SIGNATURE = "CACHEDIR.TAG", b"Signature: 8a477f597d28d172789f06886806bc55"  # https://bford.info/cachedir
 
 
 class Stored(NamedTuple):
@@ -43,9 +44,22 @@ def writable_cache() -> Path | None:
     try:
         root = cache_folder()
         root.mkdir(parents=True, exist_ok=True)
+        if not os.access(root, os.W_OK):
+            return None
+        if not is_cache(root):
+            (root / TAG).write_bytes(SIGNATURE + b"\n# This folder is a cache: it may be removed\n")
     except (OSError, RuntimeError):  # RuntimeError: no home directory
         return None
-    return root if os.access(root, os.W_OK) else None
+    return root
+
+
+def is_cache(folder: Path) -> bool:
+    """Whether a folder is marked as a cache, by surelabel or another program."""
+    try:
+        with (folder / TAG).open("rb") as file:
+            return file.read(len(SIGNATURE)) == SIGNATURE
+    except OSError:
+        return False
 
 
 def content_key(parts: Iterable[str | bytes]) -> str:

@@ -2,12 +2,14 @@
 
 import csv
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 from surelabel.utils.files import atomic_write
 
 DELIMITERS = ",;\t"  # the first if there is only one column
+LONGEST = 2**24  # characters of a line
 NUMBER = re.compile(r"[+-]\d+(\.\d*)?")
 
 
@@ -19,6 +21,14 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[str | i
         lines.writerows(
             [f"{cell:.6f}" if isinstance(cell, float) else escape_formula(cell) for cell in row] for row in rows
         )
+
+
+def lines_of(stream: IO[str]) -> Iterator[str]:
+    """The lines of a text file. Raises a `csv.Error` at one too long for a table, before it fills the memory."""
+    while line := stream.readline(LONGEST):
+        if len(line) == LONGEST and not line.endswith("\n"):
+            raise csv.Error(f"it has a line of more than {LONGEST:,} characters")
+        yield line
 
 
 def delimiter_of(header: str) -> str:

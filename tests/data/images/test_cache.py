@@ -60,7 +60,7 @@ def test_decoded_maps_the_stored_images_the_second_time(pictures, decodings, cac
     assert len(decodings) == 150
     np.testing.assert_array_equal(look(pictures), first)
     assert len(decodings) == 150
-    assert sorted(path.suffix for path in cache.iterdir()) == [".lock", ".pixels"]
+    assert sorted(path.suffix for path in cache.iterdir()) == [".TAG", ".lock", ".pixels"]
     assert isinstance(decoded(pictures, names(pictures)).images, np.memmap)
 
 
@@ -138,7 +138,7 @@ def test_decoded_works_without_a_cache(pictures, cache, monkeypatch, reason):
     else:
         monkeypatch.setattr("os.posix_fallocate" if reason == "no room for pixels" else "os.fsync", full_disk)
     np.testing.assert_array_equal(look(pictures), as_pillow_reads_them(pictures))
-    assert not [path for path in cache.iterdir() if path.suffix != ".lock"]
+    assert not [path for path in cache.iterdir() if path.suffix not in (".lock", ".TAG")]
 
 
 def test_decoded_reports_progress(pictures):
@@ -183,7 +183,7 @@ def test_decoded_leaves_nothing_when_interrupted(pictures, cache, monkeypatch):
     monkeypatch.setattr(picture_cache, "decode", interrupted)
     with pytest.raises(KeyboardInterrupt):
         look(pictures)
-    assert not [path for path in cache.iterdir() if path.suffix != ".lock"]
+    assert not [path for path in cache.iterdir() if path.suffix not in (".lock", ".TAG")]
 
 
 def test_decoded_serves_nothing_half_filled_after_a_failing_progress(pictures, cache):

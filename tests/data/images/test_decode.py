@@ -3,7 +3,7 @@ import pytest
 from PIL import ExifTags, Image, ImageOps
 from sklearn.datasets import load_sample_image
 
-from surelabel.data.images import decode as image_files
+from surelabel.data.images import limits
 from surelabel.data.images.decode import Header, decode, read_header
 
 PHOTO = Image.fromarray(load_sample_image("china.jpg")).resize((60, 40))
@@ -102,6 +102,6 @@ def test_decode_rejects_pixels_of_unknown_range(tmp_path):
 
 def test_read_header_rejects_too_large_images(tmp_path, monkeypatch):
     path = saved(tmp_path / "x.png", PHOTO)
-    monkeypatch.setattr(image_files, "MOST_PIXELS", 60 * 40 - 1)
+    monkeypatch.setattr(limits, "most_pixels", lambda: 60 * 40 - 1)
     with pytest.raises(ValueError, match="60 × 40 pixels are more than"):
         read_header(path)

@@ -177,7 +177,7 @@ def test_files_that_cannot_be_used_are_skipped_and_listed_with_the_reason(tmp_pa
 
 
 def test_load_skips_too_large_images(tmp_path, monkeypatch):
-    monkeypatch.setattr("surelabel.data.images.decode.MOST_PIXELS", 200)
+    monkeypatch.setattr("surelabel.data.images.limits.most_pixels", lambda: 200)
     write_files(tmp_path, FOUR | {"cat/large.png": picture(0, size=(15, 14))})
     assert [name for name, _ in folder.load(tmp_path).train.skipped] == ["cat/large.png"]
 

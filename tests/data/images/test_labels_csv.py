@@ -2,6 +2,7 @@ import csv
 import io
 import re
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -39,20 +40,22 @@ def test_read_labels_csv_accepts_any_header_encoding_and_newline(tmp_path, heade
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @pytest.mark.parametrize("note", ["note", '"a, b; c\td"'])
 def test_read_labels_csv_detects_the_delimiter(tmp_path, delimiter, note):
-    rows = [("path", note, "label"), ("a.png", "1,5", "cat"), ("inner/ä ö, ü.png", "x", "a;b\tc")]
+    rows = [("path", note, "label"), ("a.png", "1,5", "cat"), ("inner/ä ö, ü.png", "x", "a;b,c")]
     quoted = [[cell if cell == note else f'"{cell}"' for cell in row] for row in rows]
     path = write(tmp_path, "".join(delimiter.join(row) + "\n" for row in quoted), "utf-8-sig")
-    assert classes_in(path, FILES) == {"a.png": "cat", "inner/ä ö, ü.png": "a;b\tc"}
+    assert classes_in(path, FILES) == {"a.png": "cat", "inner/ä ö, ü.png": "a;b,c"}
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.dictionaries(
-        st.sampled_from(sorted(FILES)), st.text().map(str.strip).filter(lambda name: name not in MISSING), min_size=1
+        st.sampled_from(sorted(FILES)),
+        st.text(st.characters(exclude_categories=("C", "Z")), min_size=1).filter(lambda name: name not in MISSING),
+        min_size=1,
     )
 )
 def test_read_labels_csv_reads_what_python_writes(tmp_path, classes):
-    classes = {file: name.encode("utf-8", "ignore").decode() or "x" for file, name in classes.items()}
+    classes = {file: normalize("NFC", name) for file, name in classes.items()}
     buffer = io.StringIO()
     csv.writer(buffer).writerows([("path", "label"), *((file, escape_formula(name)) for file, name in classes.items())])
     read = {file: re.sub(r"^'(?=[=+@\t\r-])", "", name) for file, name in classes.items()}
@@ -152,3 +155,24 @@ def test_read_labels_csv_rejects_other_encodings_and_missing_files(tmp_path):
 
 def test_read_labels_csv_leaves_out_unlabelled_files(tmp_path):
     assert classes_in(write(tmp_path, "path,label\na.png,\nb.png,dog\n"), FILES) == {"b.png": "dog"}
+
+
+@pytest.mark.parametrize("stored", ["NFC", "NFD"])
+@pytest.mark.parametrize("written", ["NFC", "NFD"])
+def test_file_names_match_in_either_form_of_unicode(tmp_path, stored, written):
+    file = normalize(stored, "Übung/é 가.png")
+    path = write(tmp_path, f"path,label\n{normalize(written, file)},cat\n")
+    assert classes_in(path, {file, "a.png"}) == {file: "cat"}
+
+
+def test_exact_form_of_a_file_name_comes_first(tmp_path):
+    files = [normalize(form, "é.png") for form in ("NFC", "NFD")]
+    path = write(tmp_path, f"path,label\n{files[0]},cat\n{files[1]},dog\n")
+    assert classes_in(path, set(files)) == dict(zip(files, ("cat", "dog"), strict=True))
+
+
+def test_words_for_unlabelled_leave_a_file_unlabelled(tmp_path):
+    path = write(tmp_path, "path,label\na.png,cat\nb.png,Unknown\n")
+    read = read_labels_csv(path, FILES)
+    assert {file: row.label for file, row in read.items()} == {"a.png": "cat"}
+    assert read.notes == (f"{path}: 1 samples of 'Unknown' are taken as unlabelled",)

@@ -6,8 +6,7 @@ import pytest
 from PIL import Image
 
 from surelabel.cli.main import main
-from surelabel.data.images import folder
-from surelabel.data.shards import samples as shard_samples
+from surelabel.data.images import folder, limits
 from surelabel.data.shards import source as shards
 from surelabel.data.shards import write as make_shards
 from surelabel.utils.errors import UserError
@@ -152,11 +151,11 @@ def test_make_shards_bounds_its_memory(pictures, tmp_path, monkeypatch, most_fil
 
 
 def test_make_shards_leaves_out_too_large_images(tmp_path, monkeypatch):
-    monkeypatch.setattr(shard_samples, "MOST_IMAGE_BYTES", 5000)
+    monkeypatch.setattr(limits, "most_bytes", lambda: 5000)
     write_files(
         tmp_path / "in", {f"cat/{n}.png": picture(n) for n in range(3)} | {"cat/large.png": picture(3, (90, 90))}
     )
     size = (tmp_path / "in/cat/large.png").stat().st_size
     counts, skipped = make(tmp_path / "in", tmp_path / "out")
     assert counts == {"train": 3}
-    assert skipped == (("cat/large.png", f"{size:,} bytes are more than 5,000"),)
+    assert skipped == (("cat/large.png", f"{size:,} bytes are more than 5,000: $SURELABEL_IMAGE_MEGABYTES sets the limit"),)

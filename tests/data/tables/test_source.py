@@ -135,10 +135,10 @@ def test_load_labelled_takes_test_rows_alone(tmp_path):
 
 def test_classes_that_may_not_be_meant_as_such_are_told(tmp_path):
     data = load(written(tmp_path, "a,y\n1,Barolo\n2,barolo\n3,unknown\n4,asti\n"))
-    assert data.classes == ("Barolo", "asti", "barolo", "unknown")
+    assert data.classes == ("Barolo", "asti", "barolo")
     assert data.train.notes == (
-        "Is 'unknown' a class? If it means unlabelled, leave the cells of these rows empty",
-        "Are 'Barolo', 'barolo' different classes? They are taken for such",
+        "Column 'y': 1 samples of 'unknown' are taken as unlabelled",
+        "Column 'y': Are 'Barolo', 'barolo' different classes? They are taken for such",
     )
 
 

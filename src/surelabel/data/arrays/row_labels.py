@@ -18,7 +18,9 @@ def give_labels(source: Source, paths: Iterable[Path], declared: bool = False) -
     names = np.array([*source.classes, ""], dtype=object)[source.labels]
     suggested = np.zeros(len(source), dtype=np.bool_)
     for path in paths:
-        for number, row in named_rows(path, len(source)).items():
+        given = named_rows(path, len(source))
+        source.notes = (*source.notes, *given.notes)
+        for number, row in given.items():
             if declared and row.label not in source.classes:
                 known = ", ".join(source.classes)
                 raise UserError(f"{path}, line {row.line}: the class {row.label!r} is not one of {known}")

@@ -26,7 +26,7 @@ class SampleSource(Source):
         self, samples: NDArray[Any], labels: ArrayLike | None = None, classes: Sequence[str] | None = None
     ) -> None:
         self._images = _readable(np.asarray(samples))
-        self.labels, self.classes = number_labels(_without_gaps(labels), classes, len(self._images))
+        self.labels, self.classes, self.notes = number_labels(_without_gaps(labels), classes, len(self._images))
         self.shape = self._images.shape[1:]
         if self._images.dtype != np.uint8:
             self._check_finite()

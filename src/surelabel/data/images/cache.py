@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from surelabel.data.images.common_size import common_form
 from surelabel.data.images.decode import Header, decode, read_header
+from surelabel.data.images.limits import most_bytes, most_pixels
 from surelabel.data.images.map_files import Progress, map_files
 from surelabel.utils import cache
 from surelabel.utils.errors import UserError
@@ -47,7 +48,8 @@ def decoded(
     if root is None:
         return _decode_all(folder, files, form, progress, crop)
     path = root / f"pictures-{cache.content_key((str(folder.resolve()), str(form), str(crop)))}.pixels"
-    state = cache.content_key(part for file in files for part in (file, _stamp(folder / file)))
+    limits = str((most_pixels(), most_bytes()))
+    state = cache.content_key([limits, *(part for file in files for part in (file, _stamp(folder / file)))])
     if (found := _stored(path, state)) is None:
         with cache.locked(path):
             found = _stored(path, state) or _decode_all(folder, files, form, progress, crop, path, state)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps
 
 from surelabel.data.images.formats import FORMATS
+from surelabel.data.images.limits import check_pixels, check_size, most_pixels
 
-MOST_PIXELS = 2**26  # a small file may unpack to any size
 SIDEWAYS = (5, 6, 7, 8)  # the EXIF orientations that swap height and width
 
 
@@ -28,7 +28,7 @@ class Header:
 
 def read_header(file: Path | IO[bytes]) -> Header:
     """Read size and mode. Any exception means that the file is not usable as an image."""
-    with _opened(file) as image:
+    with opened(file) as image:
         width, height = image.size
         # Pillow rotates TIFFs itself; a PNG may store its orientation after the pixels.
         if image.format in ("JPEG", "MPO", "WEBP") and image.getexif().get(ExifTags.Base.Orientation) in SIDEWAYS:
@@ -44,7 +44,7 @@ def decode(file: Path | IO[bytes], height: int, width: int, grey: bool, crop: fl
     around it; a smaller image was cut out by somebody already.
     """
     mode = "L" if grey else "RGB"
-    with _opened(file) as image:
+    with opened(file) as image:
         ImageOps.exif_transpose(image, in_place=True)
         plain = image if image.mode == mode else _eight_bits(image).convert(mode)
         if plain.size != (width, height):
@@ -56,12 +56,13 @@ def decode(file: Path | IO[bytes], height: int, width: int, grey: bool, crop: fl
 
 
 @contextmanager
-def _opened(file: Path | IO[bytes]) -> Iterator[Image.Image]:
-    if (file.stat().st_size if isinstance(file, Path) else file.seek(0, SEEK_END)) == 0:
-        raise ValueError("the file is empty")
+def opened(file: Path | IO[bytes]) -> Iterator[Image.Image]:
+    """An image whose pixels are not decoded yet. Raises nearly anything for a file that is too large, or is none."""
+    check_size(file.stat().st_size if isinstance(file, Path) else file.seek(0, SEEK_END))
+    if Image.MAX_IMAGE_PIXELS is not None:  # Pillow's own limit must not be below ours
+        Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS, most_pixels())
     with Image.open(file, formats=FORMATS) as image:
-        if image.width * image.height > MOST_PIXELS:
-            raise ValueError(f"{image.width} × {image.height} pixels are more than {MOST_PIXELS:,}")
+        check_pixels(*image.size)
         yield image
 
 

@@ -75,6 +75,7 @@ def load(
         part: _source(pictures, files, layout.class_of, layout.classes, folder) for part, files in layout.parts.items()
     }
     train = sources["train"]
+    train.notes = layout.notes
     _check_not_empty(train, folder)
     train.suggested = np.array([file in layout.suggested for file in train.paths], dtype=np.bool_)
     return user_data_set(folder.resolve().name, sources["train"], sources.get("test"))

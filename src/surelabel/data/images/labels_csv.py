@@ -1,35 +1,42 @@
 """Read labels.csv: a header, then one row per file with its class."""
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path, PurePosixPath
+from unicodedata import normalize
 
-from surelabel.data.label_rows import LabelRow, by_sample, read_label_rows, with_class
+from surelabel.data.label_rows import LabelRow, Labels, by_sample, read_label_rows
 from surelabel.utils.errors import UserError
 
 SHOWN = 5
 COMPARED = 10_000  # names searched for a similar one; more would take minutes
 
 
-def read_labels_csv(path: Path, files: Collection[str], folder: Path | None = None) -> dict[str, LabelRow]:
+def read_labels_csv(path: Path, files: Collection[str], folder: Path | None = None) -> Labels[str]:
     """The row of each labelled file. `files` are the existing ones, relative to the data folder.
 
     If `folder` is given, the CSV may also contain absolute paths.
     """
-    rows = by_sample(path, ((_file(path, row, files, folder), row) for row in read_label_rows(path)))
+    composed = {normalize("NFC", file): file for file in files if not file.isascii()}
+    rows = by_sample(path, ((_file(path, row, files, composed, folder), row) for row in read_label_rows(path)))
     missing = [(file, f"{row.sample} (line {row.line})") for file, row in rows.items() if file not in files]
     if missing:
         shown = ", ".join(text for _, text in missing[:SHOWN]) + (", ..." if len(missing) > SHOWN else "")
         raise UserError(
             f"{path} names {len(missing)} files that are not in {_called(folder)}: {shown}{_hint(missing[0][0], files)}"
         )
-    return with_class(path, rows)
+    return Labels(path, rows)
 
 
-def _file(path: Path, row: LabelRow, files: Collection[str], folder: Path | None) -> str:
-    """The file that a row names."""
+def _file(path: Path, row: LabelRow, files: Collection[str], composed: Mapping[str, str], folder: Path | None) -> str:
+    """The file that a row names, whether accents are characters of their own or not (`composed`: in one form)."""
     file = _inside(row.sample, f"{path}, line {row.line}", folder)
-    return file if file in files else file.removeprefix("'")  # see `escape_formula`
+    for name in (file, file.removeprefix("'")):  # see `escape_formula`
+        if name in files:
+            return name
+        if (same := composed.get(normalize("NFC", name))) is not None:
+            return same
+    return file.removeprefix("'")
 
 
 def _inside(written: str, where: str, folder: Path | None) -> str:

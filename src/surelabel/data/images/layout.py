@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from surelabel.data.class_names import Names, class_name, class_names
 from surelabel.data.images.formats import visible
 from surelabel.data.images.labels_csv import read_labels_csv
+from surelabel.data.outputs import holds_outputs_only
 from surelabel.utils.errors import UserError
 
-UNLABELLED_FOLDERS = frozenset({"unlabelled", "unlabeled"})
 VALIDATION_FOLDERS = frozenset({"val", "valid", "validation"})
 
 
@@ -22,6 +23,7 @@ class FolderLayout:
     class_of: dict[str, str]  # of the files that have one
     classes: tuple[str, ...]  # of the training files
     suggested: frozenset[str] = frozenset()  # files that were labelled because a run had asked for it
+    notes: tuple[str, ...] = ()  # about the names of the classes
 
 
 def read_layout(folder: Path, label_files: Sequence[Path] = ()) -> FolderLayout:
@@ -34,34 +36,44 @@ def read_layout(folder: Path, label_files: Sequence[Path] = ()) -> FolderLayout:
     parts: dict[str, list[str]] = {part: [] for part in roots}
     by_folder: dict[str, str] = {}
     for part, root in ((part, root) for part, places in roots.items() for root in places):
-        classes = _class_folders(root)
+        named = set() if _is_unlabelled(root, folder) else _folders(root)
         for file in image_files(root):
             name, top = file.relative_to(folder).as_posix(), file.relative_to(root).parts[0]
             if file != own and file not in tables:
                 parts[part].append(name)
-            if top in classes:
+            if top in named:
                 by_folder[name] = top
     parts = {part: sorted(files) for part, files in parts.items()}
     if not tables:
         _check_no_split_as_class(folder, roots)
+        names = _names(folder, by_folder)
+        class_of = {file: name for file, top in by_folder.items() if (name := names.of[top])}
         # An empty folder counts as a class, so that it is reported later.
-        found = {name for root in roots["train"] for name in _class_folders(root)}
-        return FolderLayout(parts, by_folder, tuple(sorted(found)))
+        found = {class_name(top) for root in roots["train"] for top in _class_folders(root, folder)}
+        return FolderLayout(parts, class_of, tuple(sorted(found)), notes=names.notes)
     present = {file for files in parts.values() for file in files}
-    class_of: dict[str, str] = {}
-    suggested: set[str] = set()
+    class_of = dict[str, str]()
+    suggested, notes = set[str](), dict[str, None]()
     for table in tables:
         given = read_labels_csv(table, present, folder)
         class_of |= {file: row.label for file, row in given.items()}
+        notes |= dict.fromkeys(given.notes)
         suggested = (suggested - given.keys()) | {file for file, row in given.items() if row.suggested}
-    names = tuple(sorted({class_of[file] for file in parts["train"] if file in class_of}))
-    return FolderLayout(parts, class_of, names, frozenset(suggested))
+    classes = tuple(sorted({class_of[file] for file in parts["train"] if file in class_of}))
+    return FolderLayout(parts, class_of, classes, frozenset(suggested), tuple(notes))
+
+
+def _names(folder: Path, by_folder: dict[str, str]) -> Names:
+    try:
+        return class_names(by_folder.values())
+    except UserError as error:
+        raise UserError(f"{folder}: a folder named {error}") from error
 
 
 def _roots(folder: Path) -> dict[str, list[Path]]:
     """The folders of each split. A folder "train" beside folders of other classes is a class."""
     inner = _folders(folder)
-    others = inner - UNLABELLED_FOLDERS - {"train", "test"}
+    others = {name for name in inner if class_name(name)} - {"train", "test"}
     if "train" not in inner or ("test" not in inner and others - VALIDATION_FOLDERS):
         return {"train": [folder]}
     if others:
@@ -77,7 +89,7 @@ def _check_no_split_as_class(folder: Path, roots: dict[str, list[Path]]) -> None
     """Reject a folder "test" beside classes if it contains the same classes: it is no class."""
     if roots != {"train": [folder]}:
         return
-    inner = _class_folders(folder)
+    inner = _class_folders(folder, folder)
     for part in sorted(inner & (VALIDATION_FOLDERS | {"test"})):
         if same := sorted(_folders(folder / part) & (inner - {part})):
             raise UserError(
@@ -87,25 +99,32 @@ def _check_no_split_as_class(folder: Path, roots: dict[str, list[Path]]) -> None
             )
 
 
-def _class_folders(root: Path) -> set[str]:
-    return set() if root.name in UNLABELLED_FOLDERS else _folders(root) - UNLABELLED_FOLDERS
+def _class_folders(root: Path, folder: Path) -> set[str]:
+    return set() if _is_unlabelled(root, folder) else {name for name in _folders(root) if class_name(name)}
+
+
+def _is_unlabelled(root: Path, folder: Path) -> bool:
+    """Whether this is the folder of unlabelled images beside train."""
+    return root != folder and not class_name(root.name)
 
 
 def image_files(root: Path) -> list[Path]:
-    """All visible files below a folder."""
+    """All visible files below a folder, but those of runs and caches."""
     # Links to folders are followed at the first level only: a link to a parent would never end.
     links = [root / name for name in _folders(root) if (root / name).is_symlink()]
     found = []
     for top in (root, *links):
         for place, inner, files in os.walk(top, onerror=_refuse):
-            inner[:] = filter(visible, inner)
+            inner[:] = [name for name in inner if visible(name) and not holds_outputs_only(Path(place, name))]
             found += [Path(place, file) for file in filter(visible, files)]
     return found
 
 
 def _folders(place: Path) -> set[str]:
+    """The folders in this one that may hold data."""
     try:
-        return {entry.name for entry in place.iterdir() if visible(entry.name) and entry.is_dir()}
+        inner = [entry for entry in place.iterdir() if visible(entry.name) and entry.is_dir()]
+        return {entry.name for entry in inner if not holds_outputs_only(entry)}
     except OSError as error:
         _refuse(error)
 

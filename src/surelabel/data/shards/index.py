@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from surelabel.data.class_names import Names, class_name, class_names
+from surelabel.data.images.limits import most_bytes, most_pixels
 from surelabel.data.labels import MOST_UNNAMED_CLASSES
-from surelabel.data.shards.samples import MOST_IMAGE_BYTES, ShardSamples, read_samples
+from surelabel.data.shards.samples import ShardSamples, read_samples
 from surelabel.data.source import UNLABELLED
 from surelabel.utils import cache
 from surelabel.utils import cpu as cores
@@ -22,7 +24,7 @@ from surelabel.utils.bounded import Malformed, read_json
 from surelabel.utils.errors import UserError
 
 NAME = ".surelabel-index"
-VERSION = 3  # increase it when `read_samples` changes
+VERSION = 4  # increase it when `read_samples` changes
 COLUMNS = 4  # shard, offset, size, class
 CLASSES = "classes.json"
 
@@ -39,6 +41,7 @@ class Head:
     alike: int  # number of images of that size
     grey: bool  # whether all images are
     skipped: dict[str, list[list[str]]]  # per split: member, reason
+    notes: list[str]  # about the names of the classes
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def read_index(folder: Path, parts: dict[str, list[Path]]) -> ShardIndex:
     head, rows = _build(folder, parts, files)
     for place in places:
         try:
-            cache.store(place, rows, version=VERSION, **asdict(head))
+            cache.store(place, rows, version=VERSION, limits=_limits(), **asdict(head))
         except UserError:
             if place == places[-1]:
                 raise
@@ -80,13 +83,18 @@ def _files(folder: Path, parts: dict[str, list[Path]]) -> list[list[Any]]:
         raise UserError(f"cannot read {error.filename}: {error.strerror}") from error
 
 
+def _limits() -> list[int]:
+    """Of images; others may be skipped with other ones."""
+    return [most_pixels(), most_bytes()]
+
+
 def _stored(path: Path, files: list[list[Any]], parts: set[str]) -> ShardIndex | None:
     """The index in this file, if it is undamaged, plausible, and made from these files."""
-    found = cache.fetch(path, np.int64, version=VERSION, files=files)
+    found = cache.fetch(path, np.int64, version=VERSION, files=files, limits=_limits())
     if found is None:
         return None
     try:
-        head = Head(**{key: value for key, value in found.info.items() if key != "version"})
+        head = Head(**{key: value for key, value in found.info.items() if key not in ("version", "limits")})
         rows = np.asarray(found.array)  # quicker to index than np.memmap
         return ShardIndex(head, rows) if _sound(head, rows, parts) else None
     except (ValueError, TypeError, AttributeError):
@@ -96,9 +104,9 @@ def _stored(path: Path, files: list[list[Any]], parts: set[str]) -> ShardIndex |
 def _sound(head: Head, rows: NDArray[np.int64], parts: set[str]) -> bool:
     """Whether all values are possible: the file may come from somebody else, with the shards."""
     least, most = rows.min(axis=1).tolist(), rows.max(axis=1).tolist()
-    ranges = [len(head.files) - 1, max(size for _, size, _ in head.files), MOST_IMAGE_BYTES, len(head.classes) - 1]
+    ranges = [len(head.files) - 1, max(size for _, size, _ in head.files), most_bytes(), len(head.classes) - 1]
     pairs = [pair for listed in head.skipped.values() for pair in listed]
-    texts = [*head.classes, *(text for name, why in pairs for text in (name, why))]
+    texts = [*head.classes, *head.notes, *(text for name, why in pairs for text in (name, why))]
     numbers = (head.height, head.width, head.alike, *head.counts.values())
     return (
         head.counts.keys() == head.skipped.keys() == parts
@@ -127,13 +135,23 @@ def _build(folder: Path, parts: dict[str, list[Path]], files: list[list[Any]]) -
             raise UserError(
                 f"{folder}: no image of the {part} shards can be read ({len(skipped[part])} members skipped: {reasons})"
             )
+    names = _names(folder, found)
+    for one in found:
+        one.labels = [names.of[label] or None if isinstance(label, str) else label for label in one.labels]
     classes = _classes(folder, samples["train"])
     number = _numbers(of_shard, classes)
     rows = np.concatenate([_rows(shard, one, number) for shard, one in enumerate(found)], axis=1)
     forms: Counter[tuple[int, int]] = sum((one.forms for one in found), Counter())
     (height, width), alike = forms.most_common(1)[0]
     grey = all(one.grey for one in found)
-    return Head(files, classes, counts, height, width, alike, grey, skipped), rows
+    return Head(files, classes, counts, height, width, alike, grey, skipped, list(names.notes)), rows
+
+
+def _names(folder: Path, found: list[ShardSamples]) -> Names:
+    try:
+        return class_names(label for one in found for label in one.labels if isinstance(label, str))
+    except UserError as error:
+        raise UserError(f"{folder}: the class {error}") from error
 
 
 def _rows(shard: int, found: ShardSamples, number: dict[Any, int]) -> NDArray[np.int64]:
@@ -163,9 +181,10 @@ def _named(path: Path) -> list[str]:
     except (OSError, Malformed) as error:
         raise UserError(f"{path} cannot be read as JSON: {error}") from error
     fine = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
-    if not fine or len(set(names)) < len(names):
+    classes = [class_name(name) or name for name in names] if fine else []
+    if not fine or len(set(classes)) < len(classes):
         raise UserError(f"{path} must be a list of class names, unique and not empty")
-    return [str(name) for name in names]
+    return classes
 
 
 def _numbers(found: dict[Path, ShardSamples], classes: list[str]) -> dict[Any, int]:

@@ -11,17 +11,16 @@ from PIL import UnidentifiedImageError
 
 from surelabel.data.images.decode import read_header
 from surelabel.data.images.formats import SUFFIXES, visible
-from surelabel.data.images.layout import UNLABELLED_FOLDERS
+from surelabel.data.images.limits import check_size
 from surelabel.data.shards.tar import Member, read_members
 from surelabel.data.source import UNLABELLED
 from surelabel.utils.bounded import Malformed, from_json
 from surelabel.utils.errors import UserError
 
 MOST_LABEL_BYTES = 2**16
-MOST_IMAGE_BYTES = 2**28
 JSON_KEYS = ("label", "class")
 
-Label = int | str | None
+Label = int | str | None  # a name as it is written, which may mean unlabelled; None for none
 
 
 @dataclass
@@ -114,11 +113,6 @@ def _take(file: IO[bytes], key: str, part: _Parts, found: ShardSamples, path: Pa
     found.grey &= header.grey
 
 
-def check_size(size: int) -> None:
-    if size > MOST_IMAGE_BYTES:
-        raise ValueError(f"{size:,} bytes are more than {MOST_IMAGE_BYTES:,}")
-
-
 def _label(file: IO[bytes], image: Member, part: _Parts, where: str) -> Label:
     """The label in KEY.cls, else in KEY.json, else the first folder of the image's path."""
     readers: dict[str, Callable[[str, str], Label]] = {".cls": _from_text, ".json": _from_json}
@@ -136,13 +130,11 @@ def _label(file: IO[bytes], image: Member, part: _Parts, where: str) -> Label:
         if label is not None:
             return None if label in (UNLABELLED, str(UNLABELLED)) else label
     folders = PurePosixPath(image.name).parts[:-1]
-    return folders[0] if folders and folders[0] not in UNLABELLED_FOLDERS else None
+    return folders[0] if folders else None
 
 
 def _from_text(text: str, where: str) -> Label:
     text = text.strip()
-    if not text:
-        raise UserError(f"{where} is empty: write the name or number of the class, or remove it")
     number = text.removeprefix("-")
     return int(text) if number.isascii() and number.isdigit() and len(number) < 10 else text
 
@@ -154,7 +146,7 @@ def _from_json(text: str, where: str) -> Label:
         raise UserError(f"{where}: {error}") from error
     for key in JSON_KEYS:
         label = read.get(key) if isinstance(read, dict) else None
-        if isinstance(label, bool | float | list | dict) or label == "":
+        if isinstance(label, bool | float | list | dict):
             raise UserError(f"{where}: {key} is {label!r}: write the name or number of the class")
         if isinstance(label, int | str):
             return label

@@ -16,6 +16,7 @@ from surelabel.data.arrays.source import user_data_set
 from surelabel.data.images.common_size import common_size
 from surelabel.data.images.decode import decode
 from surelabel.data.images.formats import SUFFIXES
+from surelabel.data.outputs import holds_outputs_only
 from surelabel.data.shards.index import ShardIndex, read_index
 from surelabel.data.shards.tar import read_members
 from surelabel.data.source import DataSet, Source
@@ -57,6 +58,7 @@ class ShardSource(Source):
         self.crop = crop
         self._pending: dict[bytes, _Pending] = {}
         self._stand_ins: dict[int, int] = {}
+        self.notes = tuple(index.head.notes)
         self.skipped = tuple((name, reason) for name, reason in index.head.skipped[part])
 
     def __len__(self) -> int:
@@ -174,7 +176,12 @@ def are_in(folder: Path) -> bool:
         entries = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
     except OSError:  # which whoever reads it as a folder of images will tell of
         return False
-    images = (entry.is_dir() or entry.suffix.lower() in SUFFIXES or entry.name == "labels.csv" for entry in entries)
+    images = (
+        entry.suffix.lower() in SUFFIXES
+        or entry.name == "labels.csv"
+        or (entry.is_dir() and not holds_outputs_only(entry))
+        for entry in entries
+    )
     return any(entry.suffix == ".tar" for entry in entries) and not any(images)
 
 

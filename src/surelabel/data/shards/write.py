@@ -11,9 +11,9 @@ from pathlib import Path, PurePosixPath
 from surelabel.data.images.decode import decode, read_header
 from surelabel.data.images.folder import check_known_classes
 from surelabel.data.images.layout import FolderLayout, read_layout
+from surelabel.data.images.limits import check_size
 from surelabel.data.images.map_files import map_files
 from surelabel.data.shards.index import CLASSES, read_index
-from surelabel.data.shards.samples import check_size
 from surelabel.data.shards.source import UNFINISHED, find_parts
 from surelabel.data.source import FilesSkipped
 from surelabel.utils.bounded import read_json

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from surelabel.data.tables.columns import MISSING, Column, Columns, column
-from surelabel.utils.csv import delimiter_of
+from surelabel.utils.csv import delimiter_of, lines_of
 from surelabel.utils.errors import UserError, optional_import
 
 BLOCK = 2**20  # bytes that pyarrow reads at once
@@ -63,9 +63,10 @@ def _csv(path: Path) -> Any:
 
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            first = stream.readline()
+            lines = lines_of(stream)
+            first = next(lines, "")
             delimiter = delimiter_of(first)
-            names = next(csv.reader(itertools.chain([first], stream), delimiter=delimiter, strict=True), [])
+            names = next(csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True), [])
         _check_names(path, names)
         header = 4 * len(",".join(names).encode())  # at most, with quotation marks
         return arrow.read_csv(

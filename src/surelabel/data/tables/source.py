@@ -23,7 +23,6 @@ BROKEN_NUMBERS = (
     "write numbers as 1234.5, and leave a cell empty where there is none; if they are names, declare the column by "
     "table.categorical, or leave it out by table.ignored"
 )
-MAY_MEAN_UNLABELLED = ("unknown", "unlabelled", "unlabeled", "missing")
 
 
 class NoLabelColumn(UserError):
@@ -82,7 +81,7 @@ def load(
     try:
         label = _label_column(columns, label_column)
         groups = None if group_column is None else _groups(columns, group_column, label)
-        texts, suggested = with_labels(columns.pop(label), label_files)
+        texts, suggested, about_names = with_labels(columns.pop(label), label_files)
         in_test = _in_test(columns.pop(SPLIT_COLUMN)) if SPLIT_COLUMN in columns else np.zeros(len(texts), bool)
         if in_test.all():
             raise UserError(f"column {SPLIT_COLUMN!r} leaves no row to train on")
@@ -92,7 +91,7 @@ def load(
         counting = [name for name, values in columns.items() if _counts_rows(values)]
         notes = (*notes, *(f"column {name!r} is left out: it only counts the rows" for name in counting))
         classes = _classes(texts[~in_test], label)
-        notes = (*notes, *_doubted(classes))
+        notes = (*notes, *(f"Column {label!r}: {note}" for note in about_names))
         labels = _numbered(texts, classes, label)
         if (labels[in_test] == UNLABELLED).any():
             row = int(np.argmax(in_test & (labels == UNLABELLED)))
@@ -142,7 +141,7 @@ def load_labelled(
         label = _label_column(columns, label_column)
         texts = as_texts(columns.pop(label))
         if not set(texts) <= {"", *classes}:
-            texts = named_classes(texts)
+            texts, _ = named_classes(texts)
         in_test = _in_test(columns[SPLIT_COLUMN]) if SPLIT_COLUMN in columns else np.zeros(len(texts), bool)
         rows = np.flatnonzero(in_test) if in_test.any() else np.arange(len(texts))
         unknown = sorted(set(texts[rows]) - {"", *classes})
@@ -212,18 +211,6 @@ def _in_test(values: Column) -> NDArray[np.bool_]:
     return np.array([word == "test" for word in words])
 
 
-def _doubted(classes: Sequence[str]) -> list[str]:
-    """Words about classes that may not be meant as such."""
-    by_case: dict[str, list[str]] = {}
-    for name in classes:
-        by_case.setdefault(name.casefold(), []).append(name)
-    return [
-        f"Is {name!r} a class? If it means unlabelled, leave the cells of these rows empty"
-        for name in classes
-        if name.lower() in MAY_MEAN_UNLABELLED
-    ] + [f"Are {_listed(names)} different classes? They are taken for such" for names in by_case.values() if names[1:]]
-
-
 def _classes(texts: NDArray[np.object_], label: str) -> tuple[str, ...]:
     """The classes that the training rows name, numbers in their own order."""
     names: list[str] = np.unique(texts[texts != ""]).tolist()
@@ -232,10 +219,9 @@ def _classes(texts: NDArray[np.object_], label: str) -> tuple[str, ...]:
             f"column {label!r} names {'no class' if not names else f'the class {names[0]!r} alone'}: at least two are "
             "needed, and an empty cell means unlabelled"
         )
-    doubtful = [name for name in names if name in MISSING or (name == "-1" and len(names) > 2)]
-    if doubtful:
+    if "-1" in names and len(names) > 2:
         raise UserError(
-            f"column {label!r}: {doubtful[0]} may be a class or mean unlabelled. Leave the cells of unlabelled rows "
+            f"column {label!r}: -1 may be a class or mean unlabelled. Leave the cells of unlabelled rows "
             "empty, or give the class another name"
         )
     try:
