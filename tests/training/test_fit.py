@@ -274,7 +274,7 @@ def test_fit_init_sets_the_backbone_of_the_teacher_too(tiny, tmp_path, monkeypat
         seen.append((state, torch.get_num_threads()))
 
     monkeypatch.setattr("surelabel.training.fit.train_and_save", remember)
-    monkeypatch.setattr("surelabel.training.fit._tested", lambda trained, console: trained)
+    monkeypatch.setattr("surelabel.training.fit._tested", lambda trained, *_: trained)
     fit_folder(replace(tiny, method="paws+ema", init=str(first.path), out=str(tmp_path / "later")))
     (state, threads), stored = seen[0], first.weights()
     assert threads == 1

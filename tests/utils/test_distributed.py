@@ -10,101 +10,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
-from torch import multiprocessing
-from torch.nn.parallel import DistributedDataParallel
 
-from surelabel.config.run import Network, Optimizer
+from surelabel.config.run import Optimizer
 from surelabel.config.settings import to_yaml
 from surelabel.config.validate import validate
-from surelabel.methods.base import Pool
-from surelabel.training import build, build_data
+from surelabel.training import build
 from surelabel.training.checkpoints import read_checkpoint
-from surelabel.training.loop import training_step
 from surelabel.utils.distributed import World
 from surelabel.utils.errors import UserError
 from tests.conftest import PATIENCE, signalled
 from tests.helpers.runs import fit_folder
 
-METHODS = ["fixmatch", "bam-uda", "paws", "bam-paws+ema", "bam-flexmatch", "adamatch", "freematch", "dash", "softmatch"]
-DIVIDED_BY_BATCH = ["bam-fixmatch", "bam-paws"]  # the KL term, as the released code has it
-CALIBRATED = ["label-smoothing", "margin-penalty", "mixup", "mc-dropout", "last-layer-ensemble"]  # laplace is uda
-STEPS = 8
-
 
 def exact(tiny, method):
-    """A run that does not depend on how a batch is split: no BatchNorm, float64."""
-    network = Network("wrn-10-1", norm="group")
+    """A run in float64, in which sums over processes round too little to be seen."""
     lars = Optimizer(lr=0.2, nesterov=False, lars_trust=0.02)
-    return build.resolve(
-        replace(tiny, method=method, network=network, precision="64", optimizer=lars, forward=None, device="cpu")
-    )
-
-
-def losses(run, data, world, wrap):
-    """The global losses of the first steps, and the gradient of the first."""
-    method = build.build_method(run, len(data.train))
-    loader = replace(build.build_loader(run, data, build_data.build_split(run, data)), world=world)
-    state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method, Pool.of(loader))
-    model = wrap(state.network).train()
-    found = []
-    for _ in range(STEPS):
-        of = training_step(method, model, state, loader(state.step), torch.autograd.backward)
-        found.append(world.sum(of.total.detach()).item() / world.size)
-    return found, torch.cat([parameter.detach().flatten() for parameter in state.network.parameters()])
-
-
-def one_of_two(rank, runs, data, folder):
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
-    for run in runs:
-        found = losses(run, data, World(rank, 2), DistributedDataParallel)
-        torch.save(found, f"{folder}/{run.method}-{run.calibrator}-{rank}.pt")
-    dist.destroy_process_group()
-
-
-@pytest.mark.slow
-def test_two_ranks_have_the_losses_of_one(tiny, digits_data, tmp_path):
-    mean = replace(tiny, head=replace(tiny.head, kl="mean"))
-    runs = [exact(tiny, method) for method in METHODS] + [exact(mean, method) for method in DIVIDED_BY_BATCH]
-    runs += [exact(replace(tiny, calibrator=name), "uda") for name in CALIBRATED]
-    multiprocessing.spawn(one_of_two, (runs, digits_data, str(tmp_path)), nprocs=2)
-    for run in runs:
-        expected, weights = losses(run, digits_data, World(), lambda network: network)
-        for rank in (0, 1):
-            found, theirs = torch.load(tmp_path / f"{run.method}-{run.calibrator}-{rank}.pt", weights_only=True)
-            name = f"{run.method} {run.calibrator}"
-            np.testing.assert_allclose(found, expected, atol=1e-9, rtol=0, err_msg=name)
-            torch.testing.assert_close(theirs, weights, atol=1e-9, rtol=0)
-        assert max(expected) - min(expected) > 1e-3
-
-
-def one_of_two_with_batch_norm(rank, runs, data, folder):
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
-    for run in runs:
-        method = build.build_method(run, len(data.train))
-        loader = replace(build.build_loader(run, data, build_data.build_split(run, data)), world=World(rank, 2))
-        state = build.build_state(run, build.build_network(run, build_data.task_of(data)), method, Pool.of(loader))
-        model = DistributedDataParallel(state.network).train()
-        for _ in range(3):
-            training_step(method, model, state, loader(state.step), torch.autograd.backward)
-        torch.save(state.state_dict(), f"{folder}/{run.method}-{rank}.pt")
-        del model  # freed after its process group, it can deadlock
-    dist.destroy_process_group()
-
-
-@pytest.mark.slow
-def test_two_ranks_share_batch_norm_statistics(tiny, digits_data, tmp_path):
-    runs = [build.resolve(replace(tiny, method=method)) for method in ("uda", "bam-fixmatch+ema", "paws+swa")]
-    multiprocessing.spawn(one_of_two_with_batch_norm, (runs, digits_data, str(tmp_path)), nprocs=2)
-    for run in runs:
-        states = [torch.load(tmp_path / f"{run.method}-{rank}.pt", weights_only=True) for rank in (0, 1)]
-        for part in ("network", "average", "optimizers", "selection"):
-            torch.testing.assert_close(*[state[part] for state in states], rtol=0, atol=0)
-        norm = next(name for name in states[0]["network"] if name.endswith("running_var"))
-        assert states[0]["network"][norm].std() > 0
-        assert states[0]["running_sums"] != states[1]["running_sums"]
+    return build.resolve(replace(tiny, method=method, precision="64", optimizer=lars, forward=None, device="cpu"))
 
 
 def command(run, *arguments):
@@ -198,14 +119,22 @@ def test_death_of_a_rank_ends_the_run_with_a_message(tiny, tmp_path):
     assert f"resume the run in {tmp_path / 'run'}" in said
 
 
-def test_batch_must_be_divisible_by_the_world_size(tiny, digits_data):
-    with pytest.raises(UserError, match=r"batch\.labelled, 8, must be divisible by the number of processes, 3"):
-        validate(replace(tiny, devices=3))
-    with pytest.raises(UserError, match=r"paws\.unlabelled, 8, must be divisible by the number of processes, 3"):
-        validate(replace(tiny, method="paws", devices=3))
-    with pytest.raises(UserError, match="a support of 20 images"):
-        build.build_loader(replace(tiny, method="paws", devices=8), digits_data, np.arange(40))
-    # Of nine classes with labels; a tenth without has no part in it.
-    some = np.flatnonzero(digits_data.train.labels[:60] < 9)
-    with pytest.raises(UserError, match="a support of 18 images"):
-        build.build_loader(replace(tiny, method="paws", devices=4), digits_data, some)
+def test_each_process_needs_a_sample(tiny, digits_data):
+    with pytest.raises(UserError, match=r"batch\.labelled, 8, must be at least the number of processes, 9"):
+        validate(replace(tiny, devices=9))
+    with pytest.raises(UserError, match=r"paws\.unlabelled, 8, must be at least the number of processes, 9"):
+        validate(replace(tiny, method="paws", devices=9))
+    few = replace(tiny, method="paws", devices=8, paws=replace(tiny.paws, per_class=1))
+    with pytest.raises(UserError, match=r"the support \(.*per_class\), 7, must be at least"):
+        build.build_loader(few, digits_data, np.flatnonzero(digits_data.train.labels[:60] < 7))
+
+
+def test_shares_are_whole_units():
+    worlds = [World(rank, 3).divided(8) for rank in range(3)]
+    assert [world.shares for world in worlds] == [[2, 3, 3]] * 3
+    assert [world.rows(16) for world in worlds] == [slice(0, 4), slice(4, 10), slice(10, 16)]
+    assert [world.total(own) for world, own in zip(worlds, (4, 6, 6), strict=True)] == [16] * 3
+    assert [world.first(own) for world, own in zip(worlds, (4, 6, 6), strict=True)] == [0, 4, 10]
+    assert [world.weight for world in worlds] == [0.75, 1.125, 1.125]
+    assert World(1, 2).rows(8) == slice(4, 8)
+    assert World().rows(5) == World().divided(5).rows(5) == slice(0, 5)

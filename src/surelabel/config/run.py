@@ -481,10 +481,10 @@ class RunConfig:
     def processes(self) -> int:
         return self.devices * self.nodes
 
-    def check_divisible(self, key: str, size: int) -> None:
-        """Raise unless all processes get equal shares of a batch."""
-        if size % self.processes:
-            raise UserError(f"{key}, {size}, must be divisible by the number of processes, {self.processes}")
+    def check_shared(self, key: str, size: int) -> None:
+        """Raise unless each process gets a share of a batch."""
+        if size < self.processes:
+            raise UserError(f"{key}, {size}, must be at least the number of processes, {self.processes}")
 
     @property
     def leaves_labels_out(self) -> bool:

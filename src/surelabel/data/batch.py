@@ -61,8 +61,8 @@ class Batch(Step):
 
     @property
     def n_samples(self) -> int:
-        """How many samples there are, however many views each has."""
-        return len(self.labels) + self.unlabelled
+        """How many samples all ranks have, however many views each has."""
+        return self.world.total(len(self.labels) + self.unlabelled)
 
     @property
     def unlabelled(self) -> int:
@@ -73,7 +73,7 @@ class Batch(Step):
 class Crops(Step):
     """One PAWS step: views of S labelled support images, and large and small views of U others.
 
-    The first views of all images come first, then all second views, and so on.
+    The first views of all images come first, then all second views, and so on. `world` shares out the U.
     """
 
     support: Tensor  # [V S, C, H, W]
@@ -81,9 +81,14 @@ class Crops(Step):
     large: Tensor  # [2 U, C, H, W]
     small: Tensor | None  # [n U, C, h, w]
     hidden: Tensor  # [U], for the purity metric only
-    support_images: int  # S
+    support_images: int  # of all ranks
 
     @property
     def n_samples(self) -> int:
-        """How many samples there are, however many views each has."""
-        return self.support_images + len(self.hidden)
+        """How many samples all ranks have, however many views each has."""
+        return self.support_images + self.world.total(len(self.hidden))
+
+    @property
+    def world_of_support(self) -> World:
+        """The ranks, which share out the support."""
+        return self.world.divided(self.support_images)

@@ -37,7 +37,7 @@ class Loader:
 
     def __call__(self, step: int) -> Batch:
         """The batch of this step, on this rank."""
-        here = Step(seed=self.seed, step=step, world=self.world)
+        here = Step(seed=self.seed, step=step, world=self.world.divided(self.batch))
         drawn = self.indices(step)
         images = [fetch(self.source, index, self.device) for index in drawn]
         labels = [torch.from_numpy(self.source.labels[index]).to(self.device) for index in drawn]
@@ -58,11 +58,11 @@ class Loader:
     def indices(self, step: int) -> list[NDArray[np.int64]]:
         """The labelled and, if there are views for them, unlabelled samples of this rank."""
         order = sample_order(self.seed, "labelled order", step, self.batch, len(self.labelled))
-        labelled = self.labelled[order[self.world.rows(self.batch)]]
+        world, pool = self.world.divided(self.batch), self.batch * self.ratio
+        labelled = self.labelled[order[world.rows(self.batch)]]
         if self.weak_view is None or self.strong_view is None:
             return [labelled]
-        pool = self.batch * self.ratio
-        return [labelled, pool_order(self.source, self.seed, step, pool)[self.world.rows(pool)]]
+        return [labelled, pool_order(self.source, self.seed, step, pool)[world.rows(pool)]]
 
 
 def pool_order(source: Source, seed: int, step: int, batch: int) -> NDArray[np.int64]:
@@ -88,7 +88,7 @@ def augment(images: Tensor, view: View, purpose: str, here: Step, times: int = 1
     `images` are those of this rank. Random numbers belong to rows of the global batch, so that
     they do not depend on the world size.
     """
-    rows = len(images) * here.world.size
+    rows = here.world.total(len(images))
     draws = uniforms(here.seed, purpose, here.step, times * rows, view.draws).reshape(times, rows, view.draws)
     own = np.ascontiguousarray(draws[:, here.world.rows(rows)]).reshape(times * len(images), view.draws)
     repeated = images if times == 1 else images.repeat(times, *[1] * (images.ndim - 1))

@@ -38,28 +38,33 @@ class MultiCropLoader:
 
     def __call__(self, step: int) -> Crops:
         """The batch of this step, on this rank."""
-        here = Step(seed=self.seed, step=step, world=self.world)
+        of_support, here = (Step(seed=self.seed, step=step, world=world) for world in self._worlds)
         index, pool = self._indices(step)
         support, images = (fetch(self.source, drawn, self.device) for drawn in (index, pool))
         prefetch_step(self.source, self._indices, step + 1)
         labels = np.tile(self.source.labels[index], self.support_views)
         return Crops(
-            augment(support, self.support_view, "support view", here, self.support_views).to(self.device),
+            augment(support, self.support_view, "support view", of_support, self.support_views).to(self.device),
             torch.from_numpy(labels).to(self.device),
             augment(images, self.large_view, "large view", here, 2).to(self.device),
             augment(images, self.small_view, "small view", here, self.small_crops).to(self.device)
             if self.small_crops
             else None,
             torch.from_numpy(self.source.labels[pool]).to(self.device),
-            len(index),
+            self.support,
             **vars(here),
         )
 
     def _indices(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The support and the unlabelled samples of a step on this rank."""
-        support = self._support(step)
-        pool = pool_order(self.source, self.seed, step, self.batch)
-        return support[self.world.rows(len(support))], pool[self.world.rows(self.batch)]
+        of_support, of_pool = self._worlds
+        support, pool = self._support(step), pool_order(self.source, self.seed, step, self.batch)
+        return support[of_support.rows(self.support)], pool[of_pool.rows(self.batch)]
+
+    @property
+    def _worlds(self) -> tuple[World, World]:
+        """The ranks, which share out the support and the unlabelled samples."""
+        return self.world.divided(self.support), self.world.divided(self.batch)
 
     def _support(self, step: int) -> NDArray[np.int64]:
         """`per_class` labelled images of each drawn class, with replacement if it has fewer."""

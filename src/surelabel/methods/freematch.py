@@ -54,7 +54,7 @@ class Fair(CrossEntropy):
     def further(self, logits: Tensor, weights: Tensor, state: State, world: World) -> dict[str, tuple[float, Tensor]]:
         probs, accepted = logits.softmax(-1), (weights > 0).to(logits.dtype)[:, None]
         count = world.sum(accepted.sum()).clamp_min(1)
-        mean = world.mean((probs * accepted).sum(0)) * world.size / count
+        mean = world.sum((probs * accepted).sum(0)) / count
         shares = world.sum((harden(probs) * accepted).sum(0)) / count
         usual, now = per_share(state["mean"], state["shares"]), per_share(mean, shares)
         return {"fairness": (self.weight, (usual * (now + 1e-12).log()).sum())}

@@ -62,7 +62,7 @@ class Paws:
         if config.target.temperature == 0:
             raise UserError("paws learns from sharpened assignments: target.temperature must be above zero")
         settings = config.paws
-        config.check_divisible("paws.unlabelled", settings.unlabelled)
+        config.check_shared("paws.unlabelled", settings.unlabelled)
         if settings.small_scale_min > settings.small_scale:
             raise UserError(
                 f"paws.small_scale_min, {settings.small_scale_min}, must not exceed paws.small_scale, "
@@ -103,11 +103,7 @@ class Paws:
             data.train, labelled, config.seed, settings.unlabelled, settings.per_class, device, large, large, small,
             settings.classes, settings.support_views, settings.small_crops, world,
         )  # fmt: skip
-        if loader.support % config.processes:
-            raise UserError(
-                f"a support of {loader.support} images (classes × paws.per_class) is not divisible by the "
-                f"{config.processes} processes: choose another paws.per_class"
-            )
+        config.check_shared("the support (classes × paws.per_class)", loader.support)
         return loader
 
     def _views(self, config: RunConfig, data: DataSet) -> tuple[View, View]:
@@ -156,7 +152,7 @@ class Paws:
         sizes = [torch.cat([batch.support, batch.large])] + ([] if batch.small is None else [batch.small])
         noise = teacher.head.noise(batch.draws("weights"))
         out = model(sizes, noise)
-        labels = smooth_labels(batch.world.gather(batch.labels), teacher.head.classes, self.smoothing)
+        labels = smooth_labels(batch.world_of_support.gather(batch.labels), teacher.head.classes, self.smoothing)
         # Predictions: the neighbours of each view in the support.
         probs = self._assign(out.outputs[:, -1], labels, batch)
         with torch.no_grad():
@@ -174,7 +170,7 @@ class Paws:
             parts["me_max"] = -entropy(batch.world.mean(self.target(probs).mean(0)))
             total = total + parts["me_max"]
         if out.kl is not None:
-            parts["prior"] = self.prior(out.kl, len(batch.labels) * batch.world.size)
+            parts["prior"] = self.prior(out.kl, batch.world_of_support.total(len(batch.labels)))
             total = total + self.prior.weight_at(step) * parts["prior"]
         prediction = Prediction(torch.stack(assigned.chunk(2)).mean(0))
         accepted = torch.ones(len(first), dtype=torch.bool, device=probs.device)
@@ -189,11 +185,11 @@ class Paws:
     def _assign(self, z: Tensor, labels: Tensor, batch: Crops) -> Tensor:
         """Class probabilities of the N views, in full precision.
 
-        z [V S + N, d] has this rank's support, then its views; labels [V S · world size, K] are of all ranks' supports.
+        z [V S + N, d] has this rank's support, then its views; labels [.., K] are of all ranks' supports.
         """
         with torch.autocast(z.device.type, enabled=False):
             support, views = z.to(torch.promote_types(z.dtype, torch.float32)).tensor_split([len(batch.labels)])
-            return soft_nearest_neighbours(views, batch.world.gather(support), labels, self.temperature)
+            return soft_nearest_neighbours(views, batch.world_of_support.gather(support), labels, self.temperature)
 
 
 paws = Paws()

@@ -81,7 +81,7 @@ class SelfTraining:
         return self.align.rule
 
     def configured(self, config: RunConfig, samples: int = 1) -> "SelfTraining":
-        config.check_divisible("batch.labelled", config.batch.labelled)
+        config.check_shared("batch.labelled", config.batch.labelled)
         calibrator = calibrator_of(config)
         self._check_parts()
         target, asked = self.target, config.target.temperature
@@ -202,7 +202,7 @@ class SelfTraining:
             parts["penalty"], weight = penalty
             total = total + weight * parts["penalty"]
         if out.kl is not None:
-            parts["prior"] = self.prior(out.kl, len(batch.labels) * batch.world.size)
+            parts["prior"] = self.prior(out.kl, batch.world.total(len(batch.labels)))
             total = total + self.prior.weight_at(step) * parts["prior"]
         return Losses(total, parts, prediction, weights), state
 
@@ -253,7 +253,7 @@ class SelfTraining:
         if not self.interpolate:
             return logits
         alone = outputs[-len(batch.labels) :]
-        rows = len(logits) * batch.world.size
+        rows = batch.world.total(len(logits))
         drawn = batch.draws("interpolation").random((rows, *logits.shape[1:]), dtype=np.float32)[batch.world.rows(rows)]
         return alone + torch.from_numpy(drawn).to(logits) * (logits - alone)
 

@@ -107,14 +107,6 @@ def load_weights(network: nn.Module, stored: Mapping[str, Tensor]) -> None:
         raise Malformed(" ".join(str(error).split())[:400]) from error
 
 
-def running_statistics(network: nn.Module) -> list[Tensor]:
-    """BatchNorm's running means and variances that differ by rank; SyncBatchNorm's do not."""
-    kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-    norms = [module for module in network.modules() if isinstance(module, kinds)]
-    held = [statistic for norm in norms for statistic in (norm.running_mean, norm.running_var)]
-    return [statistic for statistic in held if statistic is not None]
-
-
 @contextmanager
 def normalised_by(how: WeakNorm, network: nn.Module) -> Iterator[None]:
     """Set which statistics BatchNorm uses in a network in training.

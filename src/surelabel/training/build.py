@@ -22,6 +22,7 @@ from surelabel.methods.base import Method, Pool, StepLoader
 from surelabel.models.backbones import backbone
 from surelabel.models.heads import BayesianHead
 from surelabel.models.network import EXTRA_STATE, Network
+from surelabel.models.shared_norm import share_norms
 from surelabel.training.average import EMA, SWA, CosineEMA, Rule, WarmupEMA, averaged
 from surelabel.training.build_views import build_view
 from surelabel.training.components import NO_COMPONENTS, Components
@@ -87,8 +88,8 @@ def build_network(config: RunConfig, task: Task, components: Components = NO_COM
         made = Network(body, build_method(config).build_head(config, features, len(task.classes)), task)
     if config.precision == "64":
         made = made.double()
-    if config.processes > 1 and config.device == "cuda":
-        made = nn.SyncBatchNorm.convert_sync_batchnorm(made)  # type: ignore[no-untyped-call]
+    if config.processes > 1:
+        share_norms(made, config.device)
     if len(task.shape) != 3:
         return made
     return made.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]

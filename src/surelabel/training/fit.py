@@ -200,20 +200,17 @@ def _train(
     trained = Trained(
         config, components, folder, task, data, labelled, state.evaluated, state.network, state.history
     )  # fmt: skip
-    if fabric.global_rank > 0:
-        with explain_lost_process(config.folder), Display(config.steps, state.step, console) as display:
-            train_and_save(config, method, loader, state, None, folder, display, fabric)
-        return trained
-    if folder is not None and not resume:
-        folder.create(config, task, build_data.fingerprint(data), labelled, data.train.encoding)
-    with explain_lost_process(config.folder), folder.locked() if folder is not None else nullcontext():
-        if folder is not None:
-            folder.write_history(state.history)  # a killed run may have left it ahead of its checkpoint
+    written = folder if fabric.global_rank == 0 else None
+    if written is not None and not resume:
+        written.create(config, task, build_data.fingerprint(data), labelled, data.train.encoding)
+    with explain_lost_process(config.folder), written.locked() if written is not None else nullcontext():
+        if written is not None:
+            written.write_history(state.history)  # a killed run may have left it ahead of its checkpoint
         with Display(config.steps, state.step, console, watch) as display:
             train_and_save(config, method, loader, state, data.test, folder, display, fabric)
         for one in state.networks:
             one.temperature = 1.0 if folder is None else folder.temperature
-        return _tested(trained, console)
+        return _tested(trained, console, loader.world)
 
 
 def _continue(state: TrainState, stored: dict[str, Any], world: World, config: RunConfig) -> None:
@@ -226,15 +223,17 @@ def _continue(state: TrainState, stored: dict[str, Any], world: World, config: R
         ) from error
 
 
-def _tested(trained: Trained, console: Console) -> Trained:
-    """Compute, show and write the metrics on the whole test set."""
+def _tested(trained: Trained, console: Console, world: World) -> Trained:
+    """Compute and, on rank 0, show and write the metrics on the whole test set."""
     test = trained.data.test
     if test is None:
         if not trained.config.leaves_labels_out:  # else these labels tell
             console.print("No test set, so no metrics: all labelled samples were used for training")
         return trained
-    prediction = evaluate.predict_test(trained.network, test, trained.config)
-    found = evaluate.final_metrics(prediction, trained.raw_network, test, trained.config, trained.data.train)
+    prediction = evaluate.predict_test(trained.network, test, trained.config, world)
+    found = evaluate.final_metrics(prediction, trained.raw_network, test, trained.config, trained.data.train, world)
+    if world.rank > 0:
+        return trained
     evaluations = summary(trained.history)
     found["summary"] = asdict(evaluations)
     if trained.folder is not None:

@@ -12,7 +12,6 @@ from surelabel.data.batch import Batch, Crops
 from surelabel.data.source import Source
 from surelabel.methods.base import Losses, Method, StepLoader
 from surelabel.methods.schedules import cosine_7_16, warmup_cosine
-from surelabel.models.network import running_statistics
 from surelabel.training.evaluate import evaluation_subset, metrics_on
 from surelabel.training.metrics import SelectionSums, selection_sums
 from surelabel.training.state import TrainState
@@ -36,8 +35,8 @@ def train(
 ) -> Iterator[Row]:
     """Train from `state.step` to the last step, and yield each evaluation, when the state can be saved.
 
-    `after_step` gets each step's batch and losses; if it returns True, training stops. Only rank 0 evaluates; the
-    other ranks yield empty rows.
+    `after_step` gets each step's batch and losses; if it returns True, training stops. The ranks share evaluations
+    out, of which only rank 0 yields the rows; those of the others are empty.
     """
     network: nn.Module = torch.compile(state.network) if config.compile else state.network  # type: ignore[assignment]
     model, *_ = fabric.setup(network, *state.optimizers)
@@ -50,10 +49,9 @@ def train(
         stopping = after_step(batch, losses)
         if evaluation_due(config, state.step):
             reduce_sums(state, loader.world)
-            row: Row = {}
-            if loader.world.rank == 0:
-                prepare_to_save(config, method, state, loader)
-                row = evaluation(config, state, test)
+            prepare_to_save(config, method, state, loader)
+            row = evaluation(config, state, test, loader.world)
+            if row:
                 state.history.append(row)
             state.running_sums.clear()
             yield row
@@ -66,12 +64,10 @@ def training_step(
     """One step: loss, backward, update, average."""
     with autocast(precision, state.network.scale.device):
         losses, state.selection = method.loss(model, state.teacher, batch, state.selection, state.step)
-    backward(losses.total)
+    backward(losses.total * batch.world.weight)
     for optimizer in state.optimizers:
         optimizer.step()
         optimizer.zero_grad()
-    if batch.world.size > 1:  # so that all ranks have the state of the checkpoint
-        batch.world.average_(running_statistics(state.network))
     if state.average is not None:
         state.average.update_parameters(state.network)
     accumulate(state, batch, losses)
@@ -118,29 +114,32 @@ def gather_sums(state: TrainState, world: World) -> None:
 def accumulate(state: TrainState, batch: Batch | Crops, losses: Losses) -> None:
     """Add a step's losses and selection to this rank's running sums.
 
-    A loss is a mean over samples, so the loss of the global batch is the mean over the ranks.
+    A loss is a mean over samples, so the loss of the global batch is the sum over the ranks of theirs times their
+    shares.
     """
-    size = batch.world.size
-    state.accumulate(steps=torch.ones_like(losses.total) / size)
-    state.accumulate(**{f"{name}_loss": value.detach() / size for name, value in losses.parts.items()})
+    share = batch.world.weight / batch.world.size
+    state.accumulate(steps=torch.full_like(losses.total, share))
+    state.accumulate(**{f"{name}_loss": value.detach() * share for name, value in losses.parts.items()})
     if losses.prediction is not None:
         assert losses.accepted is not None and batch.hidden is not None
         state.accumulate(**vars(selection_sums(losses.prediction.probs, losses.accepted, batch.hidden)))
 
 
-def evaluation(config: RunConfig, state: TrainState, test: Source | None) -> Row:
+def evaluation(config: RunConfig, state: TrainState, test: Source | None, world: World) -> Row:
     """Metrics of the evaluated and the raw network on test samples, and of training since the last evaluation.
 
-    In the precision of training; what a finished run is said to reach is measured in float32.
+    In the precision of training; what a finished run is said to reach is measured in float32. Empty but for rank 0.
     """
     row: Row = {"step": state.step}
     if test is not None:
         index = evaluation_subset(test, config.evaluation.samples)
         batch, precision = config.evaluation.batch, config.precision
-        found = [metrics_on(network, test, index, batch, precision) for network in state.networks]
+        found = [metrics_on(network, test, index, batch, precision, world) for network in state.networks]
         raw, evaluated = found[0], found[-1]
         row |= {"samples": len(index)} | evaluated
         row |= {f"raw_{name}": raw[name] for name in ("accuracy", "ece", "nll", "brier")}
+    if world.rank > 0:
+        return {}
     sums = {name: value[0] for name, value in state.running_sums.items()}
     steps = sums.pop("steps")
     for name in [name for name in sums if name.endswith("_loss")]:

@@ -35,10 +35,10 @@ def train_and_save(
 ) -> None:
     """Train to the last step or until a stop signal, and save the state to the folder, if any.
 
-    Only rank 0 evaluates, shows and saves.
+    Only rank 0 shows and saves.
     """
     world = loader.world
-    stopwatch = Stopwatch(config, world.size)
+    stopwatch = Stopwatch(config)
     guard = DivergenceGuard(config, state, loader, folder)
     saved = state.step
     with StopRequest() as stop:
@@ -125,9 +125,8 @@ class DivergenceGuard:
 class Stopwatch:
     """Measures the seconds by phase of the loop; each evaluation ends a lap."""
 
-    def __init__(self, config: RunConfig, processes: int = 1) -> None:
+    def __init__(self, config: RunConfig) -> None:
         self.config = config
-        self.processes = processes
         self._begin()
 
     def _begin(self) -> None:
@@ -136,10 +135,10 @@ class Stopwatch:
         self.start = self.stepped = time.perf_counter()
 
     def step(self, samples: int, step: int) -> None:
-        """Count a step with this many samples per rank."""
+        """Count a step with this many samples."""
         if self.config.device != "cpu" and evaluation_due(self.config, step):
             torch.accelerator.synchronize()  # what the GPU still has to do belongs to the steps
-        self.samples += samples * self.processes
+        self.samples += samples
         self.steps += 1
         self.stepped = time.perf_counter()
 

@@ -37,7 +37,7 @@ class MCDropout(Calibrator):
         assert isinstance(head, DropoutHead)
 
         def masks(role: str, rows: int) -> Tensor:
-            rows *= batch.world.size
+            rows = batch.world.total(rows)
             drawn = uniforms(batch.seed, f"dropout, {role}", batch.step, rows, head.in_features)
             return head.kept(drawn[batch.world.rows(rows)])
 

@@ -38,7 +38,7 @@ class Mixup(Calibrator):
     def prepared(self, batch: Batch) -> MixedBatch:
         draws, world = batch.draws("mixup"), batch.world
         share = float(draws.beta(self.alpha, self.alpha))
-        order = draws.permutation(len(batch.labels) * world.size)  # over the samples of all processes
+        order = draws.permutation(world.total(len(batch.labels)))  # over the samples of all processes
         mine = torch.from_numpy(order[world.rows(len(order))]).to(batch.labels.device)
         # Samples are stored as bytes, and must not be rounded to them again.
         samples = batch.labelled.to(torch.promote_types(batch.labelled.dtype, torch.float32))
