@@ -3,7 +3,7 @@
     python -m tools.compare_views OUT.jsonl [CIFAR_DIR]
 
 FixMatch, BAM-UDA and `sure` on three tables with 50 labels and, if the folder of CIFAR-10 is given, on features of its
-test pictures with 40 and 100 labels: cells of the study `trust`, ten draws of labels each. A pair is two lines of the
+test pictures with 40 and 100 labels: cells of the study `trust`, ten draws of labels each (`sure` five). A pair is two lines of the
 file; the same command goes on, and with `--tables` in place of CIFAR_DIR only prints. It prints the mean differences in
 accuracy and ECE of quick and plain steps (a random number for each column, MKL's products) with 95 % intervals by
 Student's t, and in how many draws quick was better. For times see `python -m bench features`.
@@ -20,11 +20,10 @@ import torch
 from bench.features import plain_products, plain_views
 from surelabel.studies.statistics import difference
 from surelabel.studies.trust import measured
-from surelabel.studies.trust_cells import Cell, draw, samples
+from surelabel.studies.trust_cells import Cell, Labels, Rows, draw, samples
 from surelabel.studies.trust_methods import METHODS
 
-DRAWS = 10
-COMPARED = ("FixMatch", "BAM-UDA", "sure")
+DRAWS = {"FixMatch": 10, "BAM-UDA": 10, "sure": 5}
 TABLES = tuple(Cell(data, 50) for data in ("digits", "breast_cancer", "segment"))
 FEATURES = tuple(Cell("cifar10", labels) for labels in (40, 100))
 
@@ -34,23 +33,24 @@ def compare(out: Path, data_dir: str | None) -> None:
     done = {(row["cell"], row["method"], row["draw"]) for row in read(out)}
     cells = TABLES + (FEATURES if data_dir else ())
     data = {name: samples(name, data_dir) for name in {cell.data for cell in cells}}
-    for number in range(DRAWS):
+    for number in range(max(DRAWS.values())):
         for cell in cells:
-            rows, truth, labelled = draw(cell, *data[cell.data], number)
-            for method in COMPARED:
-                if (cell.name, method, number) in done:
-                    continue
-                lines = []
-                for form in ("plain", "quick"):
-                    with ExitStack() as contexts:
-                        if form == "plain":
-                            contexts.enter_context(plain_views())
-                            contexts.enter_context(plain_products())
-                        found = measured(METHODS[method], rows, truth, labelled, number, cell)
-                    found = {key: found[key] for key in ("accuracy", "ece", "seconds")}
-                    lines.append({"cell": cell.name, "method": method, "draw": number, "form": form} | found)
-                with out.open("a") as file:
-                    file.writelines(json.dumps(line) + "\n" for line in lines)
+            drawn = draw(cell, *data[cell.data], number)
+            for method in DRAWS:
+                if number < DRAWS[method] and (cell.name, method, number) not in done:
+                    lines = [result(method, form, cell, number, *drawn) for form in ("plain", "quick")]
+                    with out.open("a") as file:
+                        file.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def result(method: str, form: str, cell: Cell, number: int, rows: Rows, truth: Labels, labelled: Labels) -> dict[str, Any]:
+    with ExitStack() as contexts:
+        if form == "plain":
+            contexts.enter_context(plain_views())
+            contexts.enter_context(plain_products())
+        found = measured(METHODS[method], rows, truth, labelled, number, cell)
+    kept = {key: found[key] for key in ("accuracy", "ece", "seconds")}
+    return {"cell": cell.name, "method": method, "draw": number, "form": form} | kept
 
 
 def read(out: Path) -> list[dict[str, Any]]:
