@@ -51,6 +51,7 @@ def curves() -> list[Curve]:
     return [
         Curve("samples in the pool", "FixMatch step", pools, partial(_pool, "fixmatch"), 10, "0"),
         Curve("samples in the pool", "FlexMatch step", pools, partial(_pool, "flexmatch"), 10, "0"),
+        Curve("samples in the pool", "FineSSL step", pools, partial(_pool, "finessl-margin"), 10, "0"),
         Curve("samples in the pool", "sure, before its first step", (1_000, 2_000, 4_000, 8_000, 16_000), _before_sure),
         Curve("classes", "BAM-UDA step", classes, _classes, 2),
         Curve("classes", "prediction in closed form", classes, _prediction, 2),

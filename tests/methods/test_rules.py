@@ -78,6 +78,7 @@ def test_flexmatch_rule_equals_a_plain_loop():
             assert mine == (confidence >= 0.8 * beta / (2 - beta))
         note(last, prediction, rows, 0.8)
         assert after["last_class"].tolist() == list(last.values())
+        assert after["counts"].tolist() == [sum(held == k for held in last.values()) for k in range(-1, CLASSES)]
         kinds |= set(accepted)
     assert kinds == {True, False}
 
@@ -90,6 +91,7 @@ def test_finessl_rule_equals_a_plain_loop():
         assert weights == [max(row) for row in rows]
         note(last, prediction, rows, 0.7)
         assert after["last_class"].tolist() == list(last.values())
+        assert after["counts"].tolist() == [sum(held == k for held in last.values()) for k in range(-1, CLASSES)]
 
 
 def test_freematch_rule_equals_a_plain_loop():

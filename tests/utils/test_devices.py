@@ -36,6 +36,31 @@ def test_resolve_device_auto_falls_back_to_the_cpu(monkeypatch):
     assert devices.default_precision("mps", "wrn-28-2") == "32"
 
 
+def test_wide_products_are_as_exact_as_float32():
+    """Sums of 500 products in float32 are right to a millionth or so; of factors in bf16, to a thousandth."""
+    random = torch.Generator().manual_seed(0)
+    before = torch.rand(4, 8, 8, generator=random) @ torch.ones(8, 8)
+    for shapes in (((128, 500), (500, 64)), ((5, 60, 500), (5, 500, 32)), ((1, 500), (500, 7))):
+        one, other = (torch.rand(shape, generator=random) for shape in shapes)
+        with devices.wide_products(True):
+            found = one @ other
+        assert torch.allclose(found.double(), one.double() @ other.double(), rtol=5e-6)
+    assert torch.equal(before, torch.rand(4, 8, 8, generator=random.manual_seed(0)) @ torch.ones(8, 8))
+
+
+@pytest.mark.parametrize(("large", "exact"), [(True, True), (True, False), (False, True)])
+def test_wide_products_leave_no_trace_and_are_made_where_asked_and_exact(monkeypatch, large, exact):
+    settings = getattr(torch.backends.mkldnn, "matmul", None)
+    if settings is None:
+        pytest.skip("this torch cannot choose who makes products")
+    monkeypatch.setattr(devices, "_onednn_is_exact", lambda: exact)
+    before = settings.fp32_precision
+    with pytest.raises(ZeroDivisionError), devices.wide_products(large):
+        assert (settings.fp32_precision != before) == (large and exact)
+        _ = 1 / 0
+    assert settings.fp32_precision == before
+
+
 @pytest.mark.parametrize("change", [{"precision": "64"}, {"precision": "bf16-mixed"}, {"devices": 2}])
 def test_validate_rejects_what_mps_cannot_do(tiny, change):
     validate(replace(tiny, device="mps"))

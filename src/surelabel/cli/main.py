@@ -61,9 +61,6 @@ def _run(words: list[str]) -> int:
             raise
         print("surelabel: there is not enough memory: choose a smaller batch, network or image_size", file=sys.stderr)
         return 2
-    except MemoryError:
-        print("surelabel: there is not enough memory for this: free some, or ask for less at a time", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         print("surelabel: interrupted", file=sys.stderr)
         return 130

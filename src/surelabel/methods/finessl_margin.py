@@ -14,7 +14,7 @@ from surelabel.equations import masked_cross_entropy
 from surelabel.methods.bam import bayesian
 from surelabel.methods.base import Pool, PoolPrediction, State
 from surelabel.methods.criterion import CrossEntropy
-from surelabel.methods.flexmatch import NEVER, counted, remembered
+from surelabel.methods.flexmatch import nothing_learnt, remembered
 from surelabel.methods.selection import Select
 from surelabel.methods.self_training import SelfTraining
 from surelabel.methods.targets import Hard
@@ -29,13 +29,13 @@ class ByConfidence(Select):
     keeps: ClassVar[frozenset[str]] = frozenset({"learnt"})
 
     def init(self, pool: Pool) -> State:
-        return {"last_class": torch.full((pool.samples,), NEVER), "learnt": torch.zeros(pool.classes)}
+        return nothing_learnt(pool) | {"learnt": torch.zeros(pool.classes)}
 
     def __call__(self, prediction: PoolPrediction, state: State, step: int) -> tuple[Tensor, State]:
         confidence = prediction.probs.amax(-1)
-        counts = counted(state["last_class"], prediction.probs.shape[1])[1:]
-        last_class = remembered(state, prediction, confidence >= self.threshold)
-        return confidence, {"last_class": last_class, "learnt": counts / counts.max().clamp_min(1)}
+        counts = state["counts"][1:]
+        learnt = {"learnt": counts / counts.max().clamp_min(1)}
+        return confidence, learnt | remembered(state, prediction, confidence >= self.threshold)
 
 
 @dataclass(frozen=True)

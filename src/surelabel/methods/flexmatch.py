@@ -26,31 +26,44 @@ class Curriculum(Select):
     reads: ClassVar[frozenset[str]] = frozenset({"selection.threshold"})
 
     def init(self, pool: Pool) -> State:
-        return {"last_class": torch.full((pool.samples,), NEVER)}
+        return nothing_learnt(pool)
 
     def __call__(self, prediction: PoolPrediction, state: State, step: int) -> tuple[Tensor, State]:
         confidence, predicted = prediction.probs.max(-1)
-        counts = counted(state["last_class"], prediction.probs.shape[1])
+        counts = state["counts"]
         learnt = (counts[1:] / counts.max())[predicted]  # samples without a class count as one more class
         accepted = confidence >= self.threshold * learnt / (2 - learnt)
-        return accepted, {"last_class": remembered(state, prediction, confidence >= self.threshold)}
+        return accepted, remembered(state, prediction, confidence >= self.threshold)
 
 
-def counted(last_class: Tensor, classes: int) -> Tensor:
-    """How many samples [1 + K] have no class yet, and each class. last_class [N]."""
-    # Clamped, as a checkpoint may say anything, and the counts take memory by the largest.
-    return (last_class + 1).clamp(0, classes).bincount(minlength=classes + 1)
+def nothing_learnt(pool: Pool) -> State:
+    """The last class of each sample [N], and how many samples [1 + K] have none yet, and each class."""
+    counts = torch.zeros(1 + pool.classes, dtype=torch.long)
+    counts[0] = pool.samples
+    return {"last_class": torch.full((pool.samples,), NEVER), "counts": counts}
 
 
-def remembered(state: State, prediction: PoolPrediction, confident: Tensor) -> Tensor:
-    """The last classes [N] of the pool after a batch, of which those of `confident` [U] predictions change.
+def remembered(state: State, prediction: PoolPrediction, confident: Tensor) -> State:
+    """The state after a batch of which the `confident` [U] predictions count. The last classes change in place.
 
-    Of a sample that is in the batch twice, the larger class counts, so that the order does not matter.
+    So a step takes the same time with any pool. Of a sample that is in the batch twice, the larger class counts, so
+    that the order does not matter.
     """
     assert prediction.positions is not None
+    last, positions = state["last_class"], prediction.positions
+    ordered = positions.sort().values
+    once = (ordered.diff(prepend=ordered[:1] - 1) != 0).long()  # each sample of the batch
+    before = last[ordered]
     latest = torch.where(confident, prediction.probs.argmax(-1), NEVER)
-    batch = torch.full_like(state["last_class"], NEVER).scatter_reduce(0, prediction.positions, latest, "amax")
-    return torch.where(batch != NEVER, batch, state["last_class"])
+    # Forget what is predicted anew, then remember it.
+    last.scatter_reduce_(0, positions, torch.where(confident, NEVER, last[positions]), "amin")
+    last.scatter_reduce_(0, positions, latest, "amax")
+    changes = ((before, -once), (last[ordered], once))
+    counts = state["counts"].clone()
+    for classes, times in changes:
+        # Clamped, as a checkpoint may say anything.
+        counts.index_add_(0, (classes + 1).clamp(0, len(counts) - 1), times)
+    return {"last_class": last, "counts": counts}
 
 
 flexmatch = SelfTraining(select=Curriculum(0.95), target=Hard())

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from surelabel.models.prediction import Prediction
 from surelabel.utils.bounded import Malformed
 
 EXTRA_STATE = "_extra_state"  # the end of torch's name for what a head stores beside its weights
+LARGE = 2**15  # numbers of a weight
 Head = LinearHead | DropoutHead | LaplaceHead | EnsembleHead | BayesianHead | PawsHead | MembersHead
 
 
@@ -54,6 +56,11 @@ class Network(nn.Module):
         by_channel = (1, -1, *[1] * (len(task.shape) - 1))
         self.register_buffer("offset", torch.tensor(task.offset).view(by_channel))
         self.register_buffer("scale", torch.tensor(task.scale).view(by_channel))
+
+    @cached_property
+    def has_large_products(self) -> bool:
+        """Whether a weight that is no convolution's is large, so that other products would be worth their overhead."""
+        return any(weight.ndim < 4 and weight.numel() >= LARGE for weight in self.parameters())
 
     def features(self, images: Tensor) -> Tensor:
         """Images [N, C, H, W], or other samples [N, ...] -> features [N, D]."""

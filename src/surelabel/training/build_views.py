@@ -2,16 +2,16 @@
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from surelabel.config.run import CUSTOM, TABLE_VIEWS, RunConfig
 from surelabel.data import views
-from surelabel.data.source import DataSet
+from surelabel.data.source import DataSet, Source
 from surelabel.data.views import Corrupt, Noise, View
+from surelabel.data.views.corrupt import DONORS
 from surelabel.training.components import NO_COMPONENTS, Components
 from surelabel.utils.devices import augmentation_device
 from surelabel.utils.errors import UserError
-
-MOST_DONORS = 10_000  # rows that corrupted features are drawn from
 
 
 def build_view(role: str, config: RunConfig, data: DataSet, components: Components = NO_COMPONENTS) -> View:
@@ -38,9 +38,9 @@ def _of_table(name: str, role: str, config: RunConfig, data: DataSet) -> View:
     device = augmentation_device(torch.device(config.device))
     if name == "noise":
         return Noise(config.table.noise, torch.from_numpy(source.encoding.standardised).float().to(device))
-    groups = torch.from_numpy(source.encoding.groups).to(device)
-    donors = torch.from_numpy(source.samples(np.arange(len(source)))).to(device)
-    return Corrupt(config.table.corruption, donors, groups)
+    return Corrupt(
+        config.table.corruption, _donors(source, device), torch.from_numpy(source.encoding.groups).to(device)
+    )
 
 
 def _of_features(name: str, config: RunConfig, data: DataSet) -> View:
@@ -48,10 +48,14 @@ def _of_features(name: str, config: RunConfig, data: DataSet) -> View:
     device = augmentation_device(torch.device(config.device))
     if name == "noise":
         return Noise(config.table.noise, torch.tensor(data.scale, device=device))
-    pool = len(data.train)
-    some = np.unique(np.linspace(0, pool - 1, min(MOST_DONORS, pool)).astype(np.int64))
-    donors = torch.from_numpy(data.train.samples(some)).to(device)
+    donors = _donors(data.train, device)
     return Corrupt(config.table.corruption, donors, torch.arange(donors.shape[1], device=device))
+
+
+def _donors(source: Source, device: torch.device) -> Tensor:
+    """The rows that corrupted features are taken from: all, or as many as a view uses."""
+    kept = min(DONORS, len(source))
+    return torch.from_numpy(source.samples(np.arange(kept) * len(source) // kept)).to(device)
 
 
 def _kind(data: DataSet) -> str:

@@ -15,7 +15,7 @@ from surelabel.methods.schedules import cosine_7_16, warmup_cosine
 from surelabel.training.evaluate import evaluation_subset, metrics_on
 from surelabel.training.metrics import SelectionSums, selection_sums
 from surelabel.training.state import TrainState
-from surelabel.utils.devices import autocast
+from surelabel.utils.devices import autocast, wide_products
 from surelabel.utils.distributed import World
 from surelabel.utils.literals import Precision
 
@@ -62,9 +62,10 @@ def training_step(
     precision: Precision = "32",
 ) -> Losses:  # fmt: skip
     """One step: loss, backward, update, average."""
-    with autocast(precision, state.network.scale.device):
-        losses, state.selection = method.loss(model, state.teacher, batch, state.selection, state.step)
-    backward(losses.total * batch.world.weight)
+    with wide_products(state.network.has_large_products):
+        with autocast(precision, state.network.scale.device):
+            losses, state.selection = method.loss(model, state.teacher, batch, state.selection, state.step)
+        backward(losses.total * batch.world.weight)
     for optimizer in state.optimizers:
         optimizer.step()
         optimizer.zero_grad()

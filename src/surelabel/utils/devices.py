@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
 
 import torch
 
@@ -63,6 +64,37 @@ def autocast(precision: Precision, device: torch.device) -> AbstractContextManag
     # torch 2.6 would reuse weights that a pass without gradients has cast, and the pass with
     # gradients would then have none (pytorch issue 112583).
     return torch.autocast(device.type, torch.bfloat16, cache_enabled=False)
+
+
+@contextmanager
+def wide_products(large: bool) -> Iterator[None]:
+    """Have oneDNN make `large` float32 matrix products, in which MKL uses half the width of AMD's processors.
+
+    torch hands products to oneDNN only if their factors may be rounded to bf16. Where oneDNN would round them, this
+    does nothing.
+    """
+    with _by_onednn() if large and _onednn_is_exact() else nullcontext():
+        yield
+
+
+@contextmanager
+def _by_onednn() -> Iterator[None]:
+    settings = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    before, settings.fp32_precision = settings.fp32_precision, "bf16"
+    try:
+        yield
+    finally:
+        settings.fp32_precision = before
+
+
+@lru_cache(maxsize=1)
+def _onednn_is_exact() -> bool:
+    """Whether oneDNN has nothing faster here than float32: vector instructions for bf16, but no tiles."""
+    if not multiplies_bf16() or not hasattr(torch.backends.mkldnn, "matmul"):
+        return False
+    numbers = torch.full((128, 128), 1 + 2**-11)  # 1 in bf16
+    with _by_onednn():
+        return bool((numbers @ numbers > 128 * (1 + 2**-11)).all())
 
 
 def accumulation_dtype(device: torch.device) -> torch.dtype:

@@ -1,12 +1,13 @@
 """The weak view of table rows."""
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-# Draws are multiples of 2⁻²⁴ from 0. Half a step more avoids 0, whose normal quantile is infinite.
-HALF_A_STEP = 2**-24
+from surelabel.data.views.pieces import normals, pieces
 
 
 @dataclass(frozen=True)
@@ -15,12 +16,12 @@ class Noise:
 
     std: float
     where: Tensor
-
-    @property
-    def draws(self) -> int:
-        return len(self.where)
+    draws: ClassVar[int] = 1
 
     def __call__(self, rows: Tensor, u: Tensor) -> Tensor:
-        """rows [B, d] of floats, u [B, d]."""
-        normal = torch.erfinv(2 * u - 1 + HALF_A_STEP) * 2**0.5
-        return rows + self.std * self.where * normal
+        """rows [B, d] of floats, u [B, 1]: which piece of the noise."""
+        return torch.addcmul(rows, self.where, pieces(self._noise, len(self.where), u[:, 0]), value=self.std)
+
+    @cached_property
+    def _noise(self) -> Tensor:
+        return normals(len(self.where), self.where.device)
