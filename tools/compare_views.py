@@ -36,8 +36,8 @@ def compare(out: Path, data_dir: str | None) -> None:
     for number in range(max(DRAWS.values())):
         for cell in cells:
             drawn = draw(cell, *data[cell.data], number)
-            for method in DRAWS:
-                if number < DRAWS[method] and (cell.name, method, number) not in done:
+            for method, draws in DRAWS.items():
+                if number < draws and (cell.name, method, number) not in done:
                     lines = [result(method, form, cell, number, *drawn) for form in ("plain", "quick")]
                     with out.open("a") as file:
                         file.writelines(json.dumps(line) + "\n" for line in lines)
