@@ -179,15 +179,16 @@ class Soak:
 
     def train(self) -> None:
         """Begin a run, or resume one."""
-        open_runs = [run for run in self.runs if run.files is None]
+        fault = self.chance.choice(FAULTS)
+        open_runs = [
+            run for run in self.runs if run.files is None and (fault != "disk" or run.folder.parent.name == "small")
+        ]
         if not open_runs or (len(open_runs) < 4 and self.chance.random() < 0.5):
             name = self.chance.choice(sorted(RUNS))
-            place = self.root / ("small" if self.chance.random() < 0.5 else "large")
-            open_runs = [Run(name, place / f"run-{len(self.runs)}", self.wholes[name])]
+            open_runs = [Run(name, self._place(fault) / f"run-{len(self.runs)}", self.wholes[name])]
             self.runs += open_runs
-        run, fault = self.chance.choice(open_runs), self.chance.choice(FAULTS)
-        full = self._used() + self.chance.randrange(2**19) if fault == "disk" else ROOM
-        if self.command(run.begin, fault, run, full) != 0:
+        run = self.chance.choice(open_runs)
+        if self.command(run.begin, fault, run, self._room(fault)) != 0:
             return
         self.counts["runs ended"] += 1
         if not equal(run.folder, run.whole):
@@ -198,21 +199,20 @@ class Soak:
 
     def read(self) -> None:
         """A command that reads a run, ended or not, and writes a file elsewhere."""
-        run = self.chance.choice(self.runs)
-        out = self.root / ("small" if self.chance.random() < 0.5 else "large") / "out"
+        run, fault = self.chance.choice(self.runs), self.chance.choice(FAULTS)
+        out = self._place(fault) / "out"
         data, option = self.root / RUNS[run.name][0], str(out)
         words = self.chance.choice([
             ["evaluate", str(run.folder)], ["predict", str(run.folder), str(data), "-o", option],
             ["suggest", str(run.folder), "-n", "3", "-o", option], ["report", str(run.folder), "-o", option],
         ])  # fmt: skip
-        fault = self.chance.choice(FAULTS)
-        full = self._used() + self.chance.randrange(2**16) if fault == "disk" else ROOM
-        code = self.command(words, fault, run, full)
+        code = self.command(words, fault, run, self._room(fault))
         if code == 2 and fault == "none" and run.files is not None and words[0] not in ("evaluate", "suggest"):
             self.fail(f"{' '.join(words)}: {(self.root / 'log').read_text()}")
         if out.exists() and words[0] == "predict" and run.files is not None:
-            expected = self.outputs.setdefault(str(run.folder), out.read_bytes() if code == 0 else b"")
-            if expected and out.read_bytes() != expected:
+            if code == 0:
+                self.outputs.setdefault(str(run.folder), out.read_bytes())
+            if out.read_bytes() != self.outputs.get(str(run.folder), out.read_bytes()):
                 self.fail(f"{' '.join(words)} wrote something else than before, or half of it")
         if code == 0 and words[0] != "evaluate" and not out.exists():
             self.fail(f"{' '.join(words)} wrote nothing")
@@ -222,7 +222,7 @@ class Soak:
             half.unlink()
 
     def refused(self) -> None:
-        """A run is not written over, nor trained by two processes."""
+        """A run is not written over by another."""
         run = self.chance.choice(self.runs)
         before = contents(run.folder) if run.folder.exists() else {}
         if not before:
@@ -230,8 +230,14 @@ class Soak:
         if self.command(run.begin[:-2], "none", run) != 2 or contents(run.folder) != before:
             self.fail(f"{run.folder} was begun a second time")
 
-    def _used(self) -> int:
-        return _size(self.root / "small")
+    def _place(self, fault: str) -> Path:
+        """Where something is written: with a full disk, on it."""
+        return self.root / ("small" if fault == "disk" or self.chance.random() < 0.5 else "large")
+
+    def _room(self, fault: str) -> int:
+        """The size of the small file system: with a full disk, hardly more than is taken."""
+        taken = _size(self.root / "small") if self.small else 0
+        return taken + self.chance.randrange(2 ** self.chance.randrange(10, 18)) if fault == "disk" else ROOM
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -75,7 +75,7 @@ def any_tensors(draw: Any, content: bytes) -> bytes:
         "longer": lambda: torch.cat([tensor.flatten(), tensor.flatten()]),
         "deeper": lambda: tensor[None] + 0,
         "nan": lambda: torch.full_like(tensor, float("nan") if tensor.is_floating_point() else -7),
-        "large": lambda: torch.full_like(tensor, 1e30 if tensor.is_floating_point() else 99),
+        "large": lambda: torch.full_like(tensor, torch.finfo(tensor.dtype).max if tensor.is_floating_point() else 99),
         "double": tensor.double, "whole": tensor.long, "complex": lambda: tensor.to(torch.complex64),
     }  # fmt: skip
     what = draw(st.sampled_from([*changed, "gone", "renamed"]))

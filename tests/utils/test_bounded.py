@@ -65,3 +65,6 @@ def test_read_json_names_what_is_not_utf_8(tmp_path):
         read_json(tmp_path / "file")
     (tmp_path / "file").write_text("[1]\n{}\n")
     assert read_json_lines(tmp_path / "file") == [[1], {}]
+    (tmp_path / "file").write_text("0\n" * (2**20 + 1))
+    with pytest.raises(Malformed, match="lines"):
+        read_json_lines(tmp_path / "file")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from surelabel.config.run import RunConfig
 from surelabel.training.run_folder import CROSSFIT, MOST_SPLIT, RunFolder
-from surelabel.utils.bounded import MOST_BYTES, Malformed, as_text, from_json, read_bytes, read_json
+from surelabel.utils.bounded import Malformed, from_json, read_json, read_lines
 from surelabel.utils.errors import UserError
 from surelabel.utils.typed import typed
 
@@ -107,7 +107,7 @@ def _rows(path: Path, notes: list[str]) -> list[Metrics]:
     """The objects in a JSON lines file; a kill may leave the last line half written."""
     rows, damaged = [], 0
     try:
-        lines = as_text(read_bytes(path, 4 * MOST_BYTES)).splitlines()
+        lines = read_lines(path)
     except FileNotFoundError:
         return []
     except (OSError, Malformed) as error:

@@ -61,7 +61,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     except (ValueError, SafetensorError) as error:  # ValueError: nothing to map
         raise Damaged(f"{path} is not a checkpoint ({error})") from error
     try:
-        state = _unpacked(from_json(as_text(tensors.pop(REST).numpy().tobytes())), tensors)
+        rest = as_text(tensors.pop(REST).numpy().tobytes())
+        state = _unpacked(from_json(rest, most_nested=len(rest)), tensors)  # as many as a long history has
         typed(state, Begun)
         return dict(state)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:

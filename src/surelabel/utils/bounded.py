@@ -55,9 +55,17 @@ def read_json(path: Path, most: int = MOST_BYTES) -> Any:
     return from_json(as_text(read_bytes(path, most)))
 
 
+def read_lines(path: Path) -> list[str]:
+    """The lines of a file of JSON lines."""
+    text = as_text(read_bytes(path, 4 * MOST_BYTES))
+    if max(text.count("\n"), text.count("[") + text.count("{")) > MOST_NESTED:
+        raise Malformed(f"it has more than {MOST_NESTED:,} lines, lists and objects")
+    return text.splitlines()
+
+
 def read_json_lines(path: Path) -> list[Any]:
     """The value in each line."""
-    return [from_json(line) for line in as_text(read_bytes(path, 4 * MOST_BYTES)).splitlines()]
+    return [from_json(line) for line in read_lines(path)]
 
 
 def from_json(text: str, most_nested: int = MOST_NESTED) -> Any:
