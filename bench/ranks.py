@@ -1,7 +1,8 @@
 """How far two processes, joined by gloo, are from one that trains the same run, after 30 steps.
 
-The relative distance of all weights and running statistics. Sums over processes round differently; in float32, a
-pseudo-label at the threshold may then be accepted in one run and not in the other.
+The relative distance of all weights and running statistics. Sums over processes round differently; in float32, an
+activation at the kink of a ReLU then gets the other slope, or a pseudo-label at the threshold is accepted in one run
+only.
 """
 
 import tempfile
