@@ -1,7 +1,8 @@
 """FixMatch steps by two processes of one thread each, joined by gloo, over twice what one such process does.
 
 The processes stay and take turns (one, two, two, one, ...), so that the machine's other load is on both alike. Of two,
-each has as many images as the one has, so that the global batch is twice as large.
+each has as many images as the one has, so that the global batch is twice as large. Two more have BatchNorm statistics
+of their own, and so tell what sharing them costs.
 """
 
 import tempfile
@@ -38,25 +39,31 @@ def run() -> list[Row]:
 def _rows(name: str, settings: RunConfig, steps: int) -> list[Row]:
     double = replace(settings, batch=replace(settings.batch, labelled=settings.batch.labelled * 2))
     with tempfile.TemporaryDirectory() as folder:
-        one, two = _Team(settings, 1, folder), _Team(double, 2, folder)
+        one, two = _Team(settings, 1, folder), _Team(replace(double, devices=2), 2, f"{folder}/shared")
+        apart = _Team(double, 2, f"{folder}/apart")
         seconds = interleaved(
             {
                 "one": lambda: one.work("steps", steps),
                 "two": lambda: two.work("steps", steps),
+                "apart": lambda: apart.work("steps", steps),
                 "sum": lambda: two.work("sum", steps),
                 "any": lambda: two.work("any", steps),
             },
             ROUNDS,
         )
         parameters = one.parameters
-        for team in (one, two):
+        for team in (one, two, apart):
             team.end()
+    # Without the untimed first turn.
+    used = Timings({"one": one.seconds[1:], "two": two.seconds[1:], "apart": apart.seconds[1:]})
     images = steps * settings.batch.labelled * (1 + settings.batch.ratio)
     return [
         Row(f"{name}, one process", images / seconds["one"], "images/s"),
         Row(f"{name}, two processes", 2 * images / seconds["two"], "images/s"),
         replace(seconds.ratio(f"{name}, two / twice one", "one", "two"), unit="of twice one", target="at least 0.85"),
-        _work(f"{name}, the same by the processors' time, without waiting", one.seconds, two.seconds),
+        _of_twice(used.ratio(f"{name}, the same by the processors' time, without waiting", "one", "two")),
+        seconds.ratio(f"{name}, BatchNorm shared / of each process", "two", "apart"),
+        used.ratio(f"{name}, the same by the processors' time", "two", "apart"),
         Row(
             f"{name}, summing {4 * parameters / 1e6:.1f} MB of gradients alone",
             1000 * seconds["sum"] / steps,
@@ -66,10 +73,11 @@ def _rows(name: str, settings: RunConfig, steps: int) -> list[Row]:
     ]
 
 
-def _work(what: str, one: list[float], two: list[float]) -> Row:
-    each = [seconds / 2 for seconds in two]
-    ratio = Timings({"one": one[1:], "two": each[1:]}).ratio(what, "one", "two")  # without the untimed first turn
-    return replace(ratio, unit="of twice one")
+def _of_twice(ratio: Row) -> Row:
+    """From one process's time over that of both."""
+    assert ratio.interval is not None
+    low, high = ratio.interval
+    return replace(ratio, figure=2 * ratio.figure, interval=(2 * low, 2 * high), unit="of twice one")
 
 
 class _Team:
@@ -104,7 +112,7 @@ class _Team:
 def _member(pipe: "Connection[Any, Any]", settings: RunConfig, world: World, folder: str) -> None:
     torch.set_num_threads(1)
     if world.size > 1:
-        dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=world.rank, world_size=world.size)
+        dist.init_process_group("gloo", init_method=f"file://{folder}-meeting", rank=world.rank, world_size=world.size)
     data = noise_data(5000)
     settings = build.resolve(settings)
     method = build.build_method(settings, len(data.train))

@@ -1,4 +1,4 @@
-"""Two and three ranks with uneven shares, beside torch's BatchNorm on all rows."""
+"""Three ranks with uneven shares, beside torch's BatchNorm on all rows."""
 
 import copy
 
@@ -13,7 +13,7 @@ from surelabel.models.shared_norm import SharedNorm, _Normalise, share_norms
 from surelabel.training import build
 from tests.helpers.ranks import on_ranks
 
-SHARES = {2: [5, 2], 3: [4, 2, 1]}
+SHARES = [4, 2, 1]
 TASK = Task((3, 8, 8), ("a", "b"), "float32", (0.0,) * 3, (1.0,) * 3)
 
 
@@ -45,13 +45,12 @@ class Copied(torch.autograd.Function):
 
 def gradients_checked(world, inputs):
     """Raises unless the gradients of the ranks' function are numerical ones; all move the same number at a time."""
-    sizes = SHARES[world.size]
 
     def normalised(rows, *parameters):
-        own = Whole.apply(rows, world, sizes)
+        own = Whole.apply(rows, world, SHARES)
         own = own.contiguous(memory_format=torch.channels_last) if own.ndim == 4 else own
         made = _Normalise.apply(own, *(Copied.apply(one, world) for one in parameters), 1e-5, world)[0]
-        return world.gather(made, sizes)
+        return world.gather(made, SHARES)
 
     for tensors in inputs:
         # Copies: processes get their arguments in memory that they share.
@@ -59,12 +58,11 @@ def gradients_checked(world, inputs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SHARES)
-def test_shared_norm_has_the_numerical_gradients(tmp_path, size):
+def test_shared_norm_has_the_numerical_gradients(tmp_path):
     torch.manual_seed(0)
     parameters = [torch.rand(3).double() + 0.5, torch.randn(3).double()]
     inputs = [[3 + torch.randn(7, 3, *sides).double(), *parameters] for sides in ((), (2, 2))]
-    on_ranks(size, tmp_path / "ranks", gradients_checked, inputs)
+    on_ranks(3, tmp_path / "ranks", gradients_checked, inputs)
 
 
 def passed(module, how, rows, slopes):
@@ -78,15 +76,14 @@ def passed(module, how, rows, slopes):
     return {"outputs": torch.cat(outputs, 1), "gradient": rows.grad} | by_parameter | dict(module.named_buffers())
 
 
-def passed_on_ranks(world, modules, rows, slopes):
+def passed_on_ranks(world, cases):
     """The same from this rank's rows, gathered, and its gradients, added up."""
-    sizes = SHARES[world.size]
     found = {}
-    for name, (module, how) in modules.items():
-        shared = share_norms(copy.deepcopy(module), "cpu")
-        held = passed(shared, how, *(whole.split(sizes)[world.rank] for whole in (rows[name], slopes[name])))
+    for name, (module, how, *tensors) in cases.items():
+        own = [whole.split(SHARES)[world.rank] for whole in tensors]
+        held = passed(share_norms(copy.deepcopy(module), "cpu"), how, *own)
         for key, value in held.items():
-            whole = world.gather(value, sizes) if key in ("outputs", "gradient") else value
+            whole = world.gather(value, SHARES) if key in ("outputs", "gradient") else value
             held[key] = world.sum(value) if key.startswith("gradient of") else whole
         found[name] = held
     return found
@@ -95,29 +92,32 @@ def passed_on_ranks(world, modules, rows, slopes):
 def modules():
     """Norms of each kind, and a network, with the statistics that they normalise by."""
     kinds = {"plain": {}, "mean of all": {"momentum": None}, "bare": {"affine": False}}
+    kinds["untracked"] = {"track_running_stats": False}
     found = {name: (nn.BatchNorm2d(3, **kind), "batch") for name, kind in kinds.items()}
     found |= {how: (nn.BatchNorm2d(3), how) for how in ("batch-kept", "running")}
-    found["untracked"] = nn.BatchNorm2d(3, track_running_stats=False), "batch"
     config = build.resolve(RunConfig(network=Network("wrn-10-1", norm_momentum=0.1), device="cpu"))
     found["network"] = build.build_network(config, TASK).backbone, "batch"
     return found
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("dtype", "close"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
-@pytest.mark.parametrize("size", SHARES)
-def test_shared_norm_passes_as_one_does(tmp_path, size, dtype, close):
+def test_shared_norm_passes_as_one_does(tmp_path):
     torch.manual_seed(0)
-    all_modules = {name: (module.to(dtype), how) for name, (module, how) in modules().items()}
-    rows = {name: torch.randn(7, 3, 8, 8, dtype=dtype) for name in all_modules}
-    slopes = {name: torch.randn_like(module(rows[name])) for name, (module, _) in copy.deepcopy(all_modules).items()}
-    for found in on_ranks(size, tmp_path / "ranks", passed_on_ranks, all_modules, rows, slopes):
-        for name, (module, how) in all_modules.items():
-            expected = passed(copy.deepcopy(module), how, rows[name], slopes[name])
-            assert found[name].keys() == expected.keys()
+    cases, close = {}, {torch.float64: 1e-12, torch.float32: 1e-5}
+    for dtype in close:
+        for name, (module, how) in modules().items():
+            rows = torch.randn(7, 3, 8, 8, dtype=dtype)
+            slopes = torch.randn_like(copy.deepcopy(module).to(dtype)(rows))
+            cases[name, dtype] = module.to(dtype), how, rows, slopes
+    named = {str(key): case for key, case in cases.items()}
+    for found in on_ranks(3, tmp_path / "ranks", passed_on_ranks, named):
+        for (name, dtype), (module, *rest) in cases.items():
+            expected = passed(copy.deepcopy(module), *rest)
+            mine = found[str((name, dtype))]
+            assert mine.keys() == expected.keys()
             for key, value in expected.items():
-                off = (found[name][key].double() - value.double()).norm()
-                assert off <= close * value.double().norm(), (name, key)
+                off = (mine[key].double() - value.double()).norm()
+                assert off <= close[dtype] * value.double().norm(), (name, dtype, key)
 
 
 def test_a_process_alone_has_torchs_norm():
