@@ -183,7 +183,9 @@ def check_used(config: RunConfig, given: dict[str, Any]) -> None:
     """Raise where a setting that the run never reads would look as if it did something."""
     ignored = ignored_settings(config)
     for key in given:
-        if key in ("label_column", "group_column") and not config.tabular:
+        if key == "id_column" and key in ignored:
+            raise UserError(f"--id-column is of embeddings, in .parquet, .npz or .npy files, and {config.data} is none")
+        if key in ("label_column", "group_column") and key in ignored:
             option = key.replace("_", "-")
             raise UserError(f"--{option} is of tables, .csv or .parquet files, and {config.data} is none")
         if key in ignored:

@@ -71,7 +71,7 @@ def _estimated(run: TrainedRun, accept: float | None, promised: str | None) -> l
         return _trusted(run, accept, promised)
     if data.test is not None:
         return [f"Metrics on the {len(data.test)} test samples are in {run.path / 'result.json'}"]
-    if data.train.features is None:
+    if data.train.kind != "features":
         return [f"How accurate is it? surelabel fit --resume {run.path} --crossfit 5 trains five times more to tell"]
     found = estimate.linear_probe(data.train, run.labelled, run.config.seed)
     words = format_estimate(found)

@@ -1,5 +1,6 @@
 """The options of `surelabel fit` that are not settings of the run: what they mean, and what they cannot be beside."""
 
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,11 @@ def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str
 
         if find(choice.get("method", "sure")).family != "paws" and looks_photographic(data):
             encoder = DEFAULT
-    rows = False
+    rows, column = False, None
     if own:
+        if encoder == "none" and data.endswith(".parquet"):
+            column = _embedding_column(Path(asked.get("data_dir") or ".", data), asked.get("embedding_column"))
+            rows = column is not None
         if encoder == "none" and data.endswith(ARRAY_FILES):
             from surelabel.data.arrays.files import holds_embeddings, suits_encoder
 
@@ -42,7 +46,7 @@ def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str
     if rows:
         if "size" in extra:
             raise UserError("the paper has no embeddings: leave --size out")
-        return embeddings(**choice)
+        return replace(embeddings(**choice), embedding_column=column)
     if encoder == "none":
         return recipe(**choice, size=extra.get("size", SIZES[0]))
     if "size" in extra:
@@ -50,6 +54,16 @@ def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str
     return pictures(
         **({"method": RunConfig.method, "data": data, "labels": RunConfig.labels} | choice), encoder=encoder
     )
+
+
+def _embedding_column(file: Path, asked: str | None) -> str | None:
+    """The column of a .parquet file that holds embeddings: the one asked for, or the only one of lists of floats."""
+    if asked is not None or not file.is_file():
+        return asked
+    from surelabel.data.arrays.parquet import list_columns
+
+    found = list_columns(file)
+    return found[0] if len(found) == 1 else None
 
 
 def check_together(given: dict[str, Any], extra: dict[str, str]) -> None:
@@ -113,7 +127,7 @@ def from_run(given: dict[str, Any], extra: dict[str, str]) -> tuple[dict[str, An
     config = read_folder(folder, "--from")
     inside = Path(config.data, "labels.csv")
     earlier = config.label_files or ((str(inside),) if inside.is_file() else ())
-    if not earlier and not (config.data.endswith(ARRAY_FILES) or (config.tabular and config.labels == "all")):
+    if not earlier and not (config.may_have_ids or (config.tabular and config.labels == "all")):
         raise UserError(
             f"{folder} took its labels from {config.data} itself: --from is for arrays, for folders of pictures whose "
             "classes a .csv file names, and for tables of which all labels are used. Add the new labels there, and fit "

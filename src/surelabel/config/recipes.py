@@ -245,8 +245,8 @@ def _laptop_paws(method: str, data: str, labels: int | str) -> RunConfig:
 
 # The data and the machine; what belongs to the method is not taken over.
 KEPT_BY_FINETUNE = (
-    "data", "data_dir", "label_column", "group_column", "table", "labels", "image_size", "holdout", "seed", "network",
-    "device", "precision", "compile", "threads",
+    "data", "data_dir", "embedding_column", "id_column", "label_column", "group_column", "table", "labels",
+    "image_size", "holdout", "seed", "network", "device", "precision", "compile", "threads",
 )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ AVERAGING = ("mc-dropout", "last-layer-ensemble")  # calibrators whose predictio
 CUSTOM = "custom"  # the name of a user component that is passed in Python
 TABLE_VIEWS = ("noise", "corrupt")  # the other views are for images
 TABLE_FILES = (".csv", ".parquet")
-ARRAY_FILES = (".npy", ".npz")
+ARRAY_FILES = (".npy", ".npz", ".safetensors")
 ViewName = Literal["none", "weak", "strong", "shift", "strong-shift", "periodic", "noise", "corrupt", "custom"]
 
 # Settings about where a run is computed, not about what.
@@ -386,9 +386,12 @@ class RunConfig:
         method: sure; supervised, pseudo-label, uda, fixmatch, flexmatch, paws, ..., with bam- before it for a Bayesian
             last layer, and +ema or +swa after it; `surelabel methods` lists them all
         data: phc, cifar10, cifar100, mnist, fashion-mnist, imagenet, or the path of a folder of images or tar shards,
-            or of a .npz, .npy, .csv or .parquet file;
+            or of a .npz, .npy, .safetensors, .csv or .parquet file;
             cifar10-lt10, -lt100, and likewise cifar100: long-tailed, the largest class 10 or 100 times the smallest
         data_dir: folder with the files of a named data set
+        embedding_column: the column of a .parquet file whose lists of floats are embeddings; default: the only such one
+        id_column: the column of a .parquet file of embeddings, and of tables of labels, that names the rows; default:
+            id, path, file, image or sample, where there is one
         label_column: the column of a table with the labels; default: label, class, target or y
         group_column: a column of a table that says which rows belong together, such as a patient's name: where one is
             left out or held out, no label of the others is learnt. It is no feature
@@ -425,7 +428,9 @@ class RunConfig:
     method: str = "fixmatch"
     data: str = "phc"
     data_dir: str | None = None
-    label_column: Annotated[str | None, ReadIf(lambda config: config.tabular)] = None
+    embedding_column: Annotated[str | None, ReadIf(lambda config: config.data.lower().endswith(".parquet"))] = None
+    id_column: Annotated[str | None, ReadIf(lambda config: config.may_have_ids)] = None
+    label_column: Annotated[str | None, ReadIf(lambda config: config.tabular or config.embedding_column)] = None
     group_column: Annotated[str | None, ReadIf(lambda config: config.tabular)] = None
     labels: int | str = "10%"
     drawn: Annotated[Drawn, ReadIf(lambda config: config.leaves_labels_out)] = "auto"
@@ -498,7 +503,8 @@ class RunConfig:
     @property
     def has_image_files(self) -> bool:
         """Whether images are read from files, and may be scaled."""
-        return not self.tabular and (self.data not in NAMED_DATA or self.data == "imagenet")
+        rows = self.tabular or self.embedding_column is not None
+        return not rows and (self.data not in NAMED_DATA or self.data == "imagenet")
 
     def sees(self, view: str) -> bool:
         """Whether the method uses this view of tables or features."""
@@ -516,7 +522,12 @@ class RunConfig:
     @property
     def tabular(self) -> bool:
         """Whether the data are a table in a file."""
-        return self.data.lower().endswith(TABLE_FILES)
+        return self.data.lower().endswith(TABLE_FILES) and self.embedding_column is None
+
+    @property
+    def may_have_ids(self) -> bool:
+        """Whether the data are in a file of arrays or embeddings, which may say what its rows are called."""
+        return self.embedding_column is not None or self.data.endswith(ARRAY_FILES)
 
     @property
     def small(self) -> bool:

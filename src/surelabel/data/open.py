@@ -6,6 +6,7 @@ from pathlib import Path
 from surelabel.config.recipes import PHOTOGRAPH
 from surelabel.config.run import ARRAY_FILES, TABLE_FILES, Table
 from surelabel.data.arrays import files as array_files
+from surelabel.data.arrays.parquet import find_columns
 from surelabel.data.benchmarks import cifar, phc
 from surelabel.data.benchmarks import mnist as idx
 from surelabel.data.images import folder
@@ -54,10 +55,13 @@ def open_data(
     shape: tuple[int, int, int] | None = None,
     crop: float = 1.0,
     group_column: str | None = None,
+    embedding_column: str | None = None,
+    id_column: str | None = None,
 ) -> DataSet:
     """The data set of this name, its files in `data_dir`, or the one at this path: a folder of images or of tar shards,
-    or a .npz, .npy, .csv or .parquet file.
+    or a .npz, .npy, .safetensors, .csv or .parquet file.
 
+    `embedding_column` is that of a .parquet file of embeddings, and `id_column` what their rows are called by.
     `label_column`, `group_column` and `of_table` say how to read a table. `label_files` name the classes of a folder's
     files or of rows, and `image_size` is the side of pictures; reading a folder, which may take a while, tells its
     progress. Images of shards, and ImageNet's, become `shape`, where given: (channels, height, width). Large pictures
@@ -67,8 +71,8 @@ def open_data(
     is_table = path.suffix.lower() in TABLE_FILES and path.is_file()
     if label_files and (data in NAMED or not (path.is_dir() or is_table or path.suffix in ARRAY_FILES)):
         raise UserError(
-            f"{label_files[0]} names the classes of files in a folder, or of rows of a table or of a .npy or .npz "
-            f"file, but {data} is none of these"
+            f"{label_files[0]} names the classes of files in a folder, or of rows of a table or of a .npy, .npz or "
+            f".safetensors file, but {data} is none of these"
         )
     if data in NAMED:
         return (
@@ -78,10 +82,11 @@ def open_data(
         if shards.are_in(path):
             return shards.load(path, image_size, shape, crop)
         return folder.load(path, image_size, label_files, progress, crop)
-    if path.suffix == ".npz" and path.is_file():
-        return array_files.load_npz(path, label_files=label_files)
-    if path.suffix == ".npy" and path.is_file():
-        return array_files.load_npy(path, label_files=label_files)
+    if path.suffix in ARRAY_FILES and path.is_file():
+        return array_files.LOADERS[path.suffix](path, label_files=label_files, id_column=id_column)
+    if is_table and embedding_column is not None:
+        columns = find_columns(path, embedding_column, id_column, label_column)
+        return array_files.load_parquet(path, columns, label_files, id_column)
     if is_table:
         return table.load(path, label_column, of_table or Table(), group_column, label_files)
     if path.is_file():
@@ -89,6 +94,7 @@ def open_data(
             raise UserError(f"{path}: tables are read from .csv and .parquet files; save it as one of these")
         raise UserError(f"{path} is a single file of no known kind: give the folder of pictures that it lies in")
     raise UserError(
-        f"there is no data set {data!r}, nor a folder, .npz, .npy, .csv or .parquet file of that name."
+        f"there is no data set {data!r}, nor a folder, .npz, .npy, .safetensors, .csv or .parquet file of that "
+        f"name."
         f"{suggestion(data, NAMED)}"
     )

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surelabel.config.run import TABLE_FILES
+from surelabel.data.arrays.parquet import find_columns
 from surelabel.data.images.folder import load_labelled, load_unlabelled
 from surelabel.data.images.labels_csv import read_labels_csv
 from surelabel.data.images.layout import image_files
@@ -30,6 +31,9 @@ class Form:
     crop: float = 1.0  # of large pictures, see `decode`
     encoding: Encoding | None = None  # of a table
     label_column: str | None = None  # of a table
+    embedding_column: str | None = None  # of a .parquet file
+    id_column: str | None = None  # of the same
+    of_rows: bool = False  # whether samples are embeddings
     folder: Path | None = None
 
 
@@ -72,7 +76,13 @@ def _is_folder(data: str) -> bool:
 
 def _open_set(data: str, form: Form, data_dir: str | None) -> Source:
     """The test set of some data, or what there is; pictures of shards are brought to the form's shape."""
-    found = open_data(data, data_dir, shape=form.picture_shape, crop=form.crop)
+    column = form.embedding_column
+    if form.of_rows and column is None and data.lower().endswith(".parquet"):
+        column = find_columns(Path(data_dir or ".", data)).rows
+    found = open_data(
+        data, data_dir, None, shape=form.picture_shape, crop=form.crop, embedding_column=column,
+        id_column=form.id_column,
+    )  # fmt: skip
     return found.train if found.test is None else found.test
 
 
@@ -88,7 +98,8 @@ def _check_is_table(data: str, form: Form) -> None:
 
 
 def _check_no_table(data: str, form: Form) -> None:
-    if data.lower().endswith(TABLE_FILES) and not Path(data).is_dir():
+    allowed = ".parquet" if form.of_rows else ()
+    if data.lower().endswith(TABLE_FILES) and not data.lower().endswith(allowed) and not Path(data).is_dir():
         own = "pictures: give it a folder of them, or a file" if form.picture_shape else "arrays: give it a file"
         raise UserError(f"{form.name} was trained on {own} .npz or .npy, not {data}")
 

@@ -46,7 +46,6 @@ class Source(ABC):
     notes: tuple[str, ...] = ()  # what was noticed while reading
     skipped: FilesSkipped = ()  # what could not be read
     encoding: "Encoding | None" = None  # of a table: how its columns became numbers
-    features: NDArray[np.float32] | None = None  # [N, D], where the samples are features or embeddings
     block_size = 1  # samples that are best read together, as neighbours
     groups: NDArray[np.int64] | None = None  # [N], the same for samples that belong together, such as one patient's
     # [N], whose labels were asked for because they are hard: they do not speak for the others
@@ -92,7 +91,7 @@ class Derived(Source):
         self.whole = whole
         self.labels, self.classes, self.shape = whole.labels, whole.classes, whole.shape
         self.kind, self.description, self.notes = whole.kind, whole.description, whole.notes
-        self.skipped, self.encoding, self.features = whole.skipped, whole.encoding, whole.features
+        self.skipped, self.encoding = whole.skipped, whole.encoding
         self.block_size, self.groups = whole.block_size, whole.groups
         self.suggested, self.ids = whole.suggested, whole.ids
 
@@ -131,7 +130,6 @@ class Subset(Derived):
         super().__init__(whole)
         self.index = index
         self.labels = whole.labels[index]
-        self.features = None if whole.features is None else whole.features[index]
         self.groups = None if whole.groups is None else whole.groups[index]
         self.suggested = None if whole.suggested is None else whole.suggested[index]
         self.ids = None if whole.ids is None else whole.ids[index]

@@ -252,7 +252,11 @@ class TrainedRun:
         path = None if config.data in NAMED else Path(config.data_dir or ".", config.data)
         encoding = self.data.train.encoding if "data" in vars(self) else self._stored.table_encoding()
         crop = CROP if config.encoder != "none" else 1.0
-        return Form(self.name, self.task.classes, shape, crop, encoding, config.label_column, path)
+        of_rows = len(self.task.shape) == 1 and encoding is None and shape is None
+        return Form(
+            self.name, self.task.classes, shape, crop, encoding, config.label_column, config.embedding_column,
+            config.id_column, of_rows, path,
+        )  # fmt: skip
 
     def open(self, data: str | Path, data_dir: str | None = None) -> Source:
         """New samples in the form that the network takes."""

@@ -43,7 +43,7 @@ def load_data(
         data = open_data(
             config.data, config.data_dir, config.label_column, config.table, files, progress, config.image_size,
             crop=CROP if config.encoder != "none" else 1.0,
-            group_column=config.group_column,
+            group_column=config.group_column, embedding_column=config.embedding_column, id_column=config.id_column,
         )  # fmt: skip
     if len(data.classes) < 2:
         named = f"one class only, {data.classes[0]!r}" if data.classes else "no class at all"
