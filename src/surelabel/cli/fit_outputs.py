@@ -59,7 +59,7 @@ def _with_sets(run: TrainedRun, coverage: float | None) -> tuple[Predictions, st
     except UserError as error:  # too few labels that could be left out after all: nothing else need be lost
         return run.predict_pool(), f"No sets of classes: {error}"
     assert made.sets is not None
-    return made, promise(label_scores(run), coverage, made.sets)
+    return made, promise(label_scores(run), coverage, made.set_sizes)
 
 
 def _estimated(run: TrainedRun, accept: float | None, promised: str | None) -> list[str]:

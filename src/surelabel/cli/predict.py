@@ -2,8 +2,10 @@
 
 import argparse
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from surelabel.data.part import WHOLE, Part
 from surelabel.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "their test part, where there is one",
     )  # fmt: skip
     parser.add_argument("-o", "--out", required=True, metavar="FILE", help="the CSV file to write")
+    add_part(parser)
     parser.add_argument("--data-dir", metavar="DIR", help="where the files of a named data set are")
     parser.add_argument(
         "--calibrate", metavar="HELD_OUT",
@@ -37,26 +40,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_part(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--part", metavar="K/N",
+        help="only the K-th of N parts, such as 3/16, into a file of its own beside FILE: any scheduler can share "
+        "them out. surelabel join FILE makes one of them, the same as without --part",
+    )  # fmt: skip
+
+
 def run(options: argparse.Namespace) -> int:
     coverage = coverage_asked(options)
     check_sets(options)
+    part = WHOLE if options.part is None else Part.parse(options.part)
+    from surelabel.inference.predict_file import predict_file
     from surelabel.inference.trained_run import load
     from surelabel.training.display import describe_skipped
 
     trained = load(options.folder)
     calibration = None if options.calibrate is None else _calibrated(trained, options, coverage)
-    predictions = trained.predict(options.data, options.data_dir, options.sets)
-    for note in predictions.notes:
+    written = predict_file(
+        trained, options.data, Path(options.out), options.data_dir, part, options.sets, calibration,
+        options.all_probabilities,
+    )  # fmt: skip
+    for note in written.notes:
         print(note)
-    predictions.save(options.out, calibration, options.all_probabilities)
-    print(f"{len(predictions)} predictions in {options.out}")
-    if predictions.sets is not None:
+    print(f"{written.count} predictions in {written.path}")
+    if options.sets is not None and written.count:
         from surelabel.inference.learners import label_scores
         from surelabel.inference.prediction_sets import promise
 
-        print(promise(label_scores(trained), options.sets, predictions.sets))
-    if predictions.skipped:
-        print(describe_skipped(predictions.skipped))
+        print(promise(label_scores(trained), options.sets, written.set_sizes))
+    if written.skipped:
+        print(describe_skipped(written.skipped))
     return 0
 
 

@@ -41,7 +41,7 @@ class Form:
 def open_like(data: str, form: Form, data_dir: str | None = None) -> Source:
     """All rows of a table, all pictures of a folder; of anything else the test set, or what there is."""
     if form.encoding is not None:
-        _check_is_table(data, form)
+        check_table(data, form)
         return tables.load_unlabelled(Path(data_dir or ".", data), form.encoding, form.classes, form.label_column)
     _check_no_table(data, form)
     if _is_folder(data):
@@ -58,7 +58,7 @@ def open_labelled_like(
     """
     source: Source
     if form.encoding is not None:
-        _check_is_table(data, form)
+        check_table(data, form)
         source = _labelled_rows(data, form, form.encoding)
     elif form.picture_shape is not None and data.lower().endswith(".csv") and not Path(data).is_dir():
         source = _listed_pictures(Path(data), pictures, form)
@@ -93,7 +93,8 @@ def _picture_shape(form: Form) -> tuple[int, int, int]:
     return form.picture_shape
 
 
-def _check_is_table(data: str, form: Form) -> None:
+def check_table(data: str, form: Form) -> None:
+    """Raise unless a run on a table is given one."""
     if not data.lower().endswith(TABLE_FILES):
         raise UserError(f"{form.name} was trained on a table: give it a file {' or '.join(TABLE_FILES)}, not {data}")
 

@@ -221,15 +221,23 @@ class TrainedRun:
 
         A run of `sure` also makes `sets` of classes that hold the right one with this probability.
         """
-        if sets is not None:
-            from surelabel.inference.learners import label_scores
-
-            label_scores(self).check_enough(sets)
+        self.check_sets(sets)
         if isinstance(X, str | Path):
             source = self.open(X, data_dir)
         else:
             source = self.as_trained_on(source_like(X, self.form, self.task))
         self.check_form(source, str(X) if isinstance(X, str | Path) else "X")
+        return self.predict_source(source, sets)
+
+    def check_sets(self, coverage: float | None) -> None:
+        """Raise if sets of classes with this coverage are asked for, and cannot be made."""
+        if coverage is not None:
+            from surelabel.inference.learners import label_scores
+
+            label_scores(self).check_enough(coverage)
+
+    def predict_source(self, source: Source, sets: float | None = None) -> Predictions:
+        """Predict all samples of a source, which the network takes as they are."""
         index = np.arange(len(source))
         prediction = self._predict(source, index)
         made = self._sets(source, index, prediction, sets)

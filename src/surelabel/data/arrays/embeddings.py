@@ -16,7 +16,8 @@ MOST = 4096  # their principal components are those of a matrix of that size
 class EmbeddingSource(SampleSource):
     """A source over rows of numbers [N, d] of any type, which stay where they are, and are read as float32.
 
-    `row_ids` [N] are what the user calls the rows, each a different text; without, they have their numbers.
+    `row_ids` [N] are what the user calls the rows, each a different text; without, they have their numbers,
+    from `first` on.
     """
 
     kind: Kind = "features"
@@ -28,10 +29,12 @@ class EmbeddingSource(SampleSource):
         labels: ArrayLike | None = None,
         classes: Sequence[str] | None = None,
         row_ids: NDArray[Any] | None = None,
+        first: int = 0,
     ) -> None:
         rows = np.asarray(rows)
         check_rows(rows)
         self.row_ids = None if row_ids is None else checked_ids(row_ids, len(rows))
+        self.first = first
         super().__init__(rows, labels, classes)
         self.description = f"embeddings of {rows.shape[1]:,} numbers"
 
@@ -41,7 +44,7 @@ class EmbeddingSource(SampleSource):
 
     def names(self, index: NDArray[np.int64]) -> Sequence[str | int]:
         if self.row_ids is None:
-            return super().names(index)
+            return super().names(index + self.first)
         named: list[str | int] = self.row_ids[index].tolist()
         return named
 

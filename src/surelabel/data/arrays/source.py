@@ -23,6 +23,7 @@ class SampleSource(Source):
     """
 
     number_kinds: ClassVar[str] = "f"  # of numpy's, that are read beside uint8
+    first = 0  # the number of the first sample, where these are a piece of a file
 
     def __init__(
         self, samples: NDArray[Any], labels: ArrayLike | None = None, classes: Sequence[str] | None = None
@@ -50,8 +51,8 @@ class SampleSource(Source):
             with np.errstate(over="ignore"):
                 finite = np.isfinite(self.samples(index)).reshape(len(index), -1).all(axis=1)
             if not finite.all():
-                first = index[np.argmin(finite)]
-                raise UserError(f"sample {first} holds NaN, infinity or a number beyond float32: mend or remove it")
+                number = self.first + index[np.argmin(finite)]
+                raise UserError(f"sample {number} holds NaN, infinity or a number beyond float32: mend or remove it")
 
 
 class ArraySource(SampleSource):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from surelabel.data.tables.files import read_csv, reading
+from surelabel.data.tables.files import check_names, read_csv, reading
 from surelabel.utils.errors import optional_import
 
 
@@ -39,6 +39,7 @@ def _row_groups(path: Path, rows: range | None, size: int, columns: Sequence[str
     from pyarrow.parquet import ParquetFile
 
     file = ParquetFile(path)
+    check_names(path, file.schema_arrow.names)
     lengths = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
     ends = np.cumsum([0, *lengths])
     wanted = range(int(ends[-1])) if rows is None else rows

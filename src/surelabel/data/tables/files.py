@@ -31,10 +31,12 @@ class Read:
 
 
 def read_table(path: Path, as_written: Callable[[str], bool]) -> Read:
-    """Read a .csv or .parquet file.
+    """The columns of a .csv or .parquet file."""
+    return columns_of(read_file(path), as_written)
 
-    A CSV column is numeric if every cell is a number or missing, unless `as_written(name)`.
-    """
+
+def read_file(path: Path) -> Any:
+    """A .csv or .parquet file as an arrow table."""
     with optional_import("tables", f"the table {path}"):
         import pyarrow  # noqa: F401
     is_csv = path.suffix.lower() == ".csv"
@@ -42,11 +44,11 @@ def read_table(path: Path, as_written: Callable[[str], bool]) -> Read:
         table = read_csv(path) if is_csv else _parquet(path)
     if not table.num_rows:
         raise UserError(f"{path} has no rows" + (" below its header" if is_csv else ""))
-    return columns_of(table, as_written)
+    return table
 
 
 def columns_of(table: Any, as_written: Callable[[str], bool]) -> Read:
-    """The columns of an arrow table."""
+    """The columns of an arrow table. Texts are numbers if each is one or missing, unless `as_written(name)`."""
     from pyarrow import types
 
     columns: Columns = {}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from surelabel.data.groups import group_numbers
 from surelabel.data.source import UNLABELLED, DataSet
 from surelabel.data.tables.columns import MISSING, Column, Columns, as_texts, in_row, numeric
 from surelabel.data.tables.encoding import FEW_ROWS, Encoding, check_numbers, identifies, learn
-from surelabel.data.tables.files import read_table
+from surelabel.data.tables.files import columns_of, read_file, read_table
 from surelabel.data.tables.labels import named_classes, with_labels
 from surelabel.utils.errors import UserError, suggestion
 from surelabel.utils.words import some
@@ -122,12 +123,20 @@ def load_unlabelled(
     Columns that this had not are passed over, and said; the labels, where it has some, are passed over in silence.
     """
     path = Path(path)
-    columns = read_table(path, lambda name: name in encoding.texts).columns
+    return encoded(path, read_file(path), encoding, classes, label_column)
+
+
+def encoded(
+    path: Path, table: Any, encoding: Encoding, classes: Sequence[str], label_column: str | None, first: int = 0
+) -> TableSource:
+    """The rows of an arrow table, which is the file at `path` or, from the row `first` on, a piece of it."""
+    columns = columns_of(table, lambda name: name in encoding.texts).columns
     known = {column.name for column in encoding.columns}
     unused = [name for name in columns if name not in known and not _may_be_label(name, label_column)]
     notes = (f"{path}: not used, as the network was trained without: {_listed(unused)}",) if unused else ()
     try:
-        return TableSource(encoding.encode(columns), None, classes, encoding, notes)
+        rows = encoding.encode(columns, first)
+        return TableSource(rows, None, classes, encoding, notes, np.arange(first, first + len(rows)))
     except UserError as error:
         raise type(error)(f"{path}: {error}") from error
 
