@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from surelabel.config.run import TABLE_FILES
 from surelabel.data.images.folder import load_labelled, load_unlabelled
 from surelabel.data.images.labels_csv import read_labels_csv
-from surelabel.data.images.layout import image_files
+from surelabel.data.images.layout import files_below
 from surelabel.data.images.map_files import printable
 from surelabel.data.open import NAMED, open_data
 from surelabel.data.shards import source as shards
 from surelabel.data.source import UNLABELLED, Source
 from surelabel.data.tables import source as tables
 from surelabel.data.tables.encoding import Encoding
+from surelabel.data.tables.rows import LABEL_COLUMNS, NoLabelColumn
 from surelabel.utils.errors import UserError
 from surelabel.utils.words import some
 
@@ -97,8 +98,8 @@ def _labelled_rows(data: str, form: Form, encoding: Encoding) -> Source:
     """The rows of a table with their labels, in a column named as in the training table."""
     try:
         return tables.load_labelled(data, encoding, form.classes, form.label_column)
-    except tables.NoLabelColumn as error:
-        asked = f"one of {', '.join(tables.LABEL_COLUMNS)}" if form.label_column is None else repr(form.label_column)
+    except NoLabelColumn as error:
+        asked = f"one of {', '.join(LABEL_COLUMNS)}" if form.label_column is None else repr(form.label_column)
         raise UserError(
             f"{data} needs one column with the labels, named {asked}, as in the table of {form.name}"
         ) from error
@@ -140,7 +141,7 @@ def _where_listed(listed: Path, pictures: str | None, form: Form) -> tuple[Path,
     folders = {place.resolve(): place for place in reversed(places) if place.is_dir() and not shards.are_in(place)}
     found, errors = [], []
     for folder in reversed(folders.values()):
-        present = {file.relative_to(folder).as_posix() for file in image_files(folder)}
+        present = {file.relative_to(folder).as_posix() for file in files_below(folder)}
         try:
             rows = read_labels_csv(listed, present, folder)
             found.append((folder, {file: row.label for file, row in rows.items()}))
