@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from surelabel.config.benchmarks import BENCHMARKS
-from surelabel.config.encoders import DEFAULT, EncoderName
+from surelabel.config.encoders import DEFAULT
 from surelabel.config.methods import ON_FEATURES, find, names
 from surelabel.config.run import (
     Align,
@@ -127,7 +127,7 @@ def _members(config: RunConfig) -> RunConfig:
     )
 
 
-def pictures(method: str, data: str, labels: int | str = "all", encoder: EncoderName = DEFAULT) -> RunConfig:
+def pictures(method: str, data: str, labels: int | str = "all", encoder: str = DEFAULT) -> RunConfig:
     """User pictures as features of a network pretrained on ImageNet, trained on like a table."""
     config = table(method, data, labels)
     if find(method).family != "sure":

@@ -20,7 +20,6 @@ from surelabel.config.constraints import (
     ReadIf,
     Share,
 )
-from surelabel.config.encoders import EncoderName
 from surelabel.config.methods import TAUGHT, find
 from surelabel.utils.errors import UserError
 from surelabel.utils.literals import Device, Drawn, Precision
@@ -429,7 +428,7 @@ class RunConfig:
     group_column: Annotated[str | None, ReadIf(lambda config: config.tabular)] = None
     labels: int | str = "10%"
     drawn: Annotated[Drawn, ReadIf(lambda config: config.leaves_labels_out)] = "auto"
-    encoder: EncoderName = "none"
+    encoder: str = "none"
     image_size: Annotated[PositiveInt | None, ReadIf(lambda config: config.has_image_files)] = None
     holdout: str | None = None
     fidelity: Literal["paper", "released"] = "paper"

@@ -3,6 +3,7 @@
 from operator import attrgetter
 
 from surelabel.config.constraints import Check, ReadIf, fields
+from surelabel.config.encoders import check_name
 from surelabel.config.methods import OWNED, find
 from surelabel.config.run import RunConfig
 from surelabel.utils.errors import UserError
@@ -22,6 +23,7 @@ def validate(config: RunConfig) -> RunConfig:
         for check in annotations:
             if isinstance(check, Check) and value is not None and not check.holds(value):
                 raise UserError(f"{key} {check.rule}, but is {value}")
+    check_name(config.encoder)
     if config.optimizer.nesterov and config.optimizer.momentum == 0:
         raise UserError("optimizer.nesterov needs a momentum above zero")
     if config.optimizer.nesterov and config.optimizer.lars_trust > 0:

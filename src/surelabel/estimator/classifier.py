@@ -17,7 +17,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from surelabel.config.encoders import EncoderName
 from surelabel.config.methods import find
 from surelabel.config.run import AVERAGING
 from surelabel.data.groups import group_numbers
@@ -68,7 +67,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         method: str = "auto",
         *,
         kind: Literal["auto", "embeddings", "table"] = "auto",
-        encoder: Literal["auto"] | EncoderName = "auto",
+        encoder: str = "auto",
         steps: int | None = None,
         settings: Mapping[str, Any] | None = None,
         unlabelled: Any = UNLABELLED,

@@ -1,19 +1,19 @@
 """The config that the estimator's parameters stand for."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from surelabel.config.encoders import DEFAULT, EncoderName
+from surelabel.config.encoders import DEFAULT, check_name
 from surelabel.config.recipes import embeddings, pictures, recipe, table
 from surelabel.config.run import CUSTOM, RunConfig, Views
 from surelabel.config.settings import with_settings
 from surelabel.config.validate import validate
 from surelabel.data.probe import suit_encoder
 from surelabel.training import build
-from surelabel.utils.errors import UserError, suggestion
+from surelabel.utils.errors import UserError
 
 if TYPE_CHECKING:
     from surelabel.estimator.classifier import SureLabelClassifier
@@ -47,11 +47,10 @@ def config_of(model: "SureLabelClassifier", shape: tuple[int, ...], count: int) 
     return build.resolve(replace(config, out=None if model.out is None else str(model.out)))
 
 
-def _encoder(model: "SureLabelClassifier", shape: tuple[int, ...], count: int) -> EncoderName:
+def _encoder(model: "SureLabelClassifier", shape: tuple[int, ...], count: int) -> str:
     """The pretrained network that describes the images: the one asked for, or one where the default method needs it."""
-    if model.encoder not in ("auto", *get_args(EncoderName)):
-        known = ("auto", *get_args(EncoderName))
-        raise UserError(f"there is no encoder {model.encoder!r}.{suggestion(str(model.encoder), known)}")
+    if model.encoder != "auto":
+        check_name(model.encoder)
     if len(shape) == 1:
         if model.encoder not in ("auto", "none"):
             raise UserError(f"encoder {model.encoder} describes images, and X has rows: leave it out")
