@@ -3,6 +3,7 @@
   surelabel fit PICTURES --labels labels.csv        a folder of pictures, and the classes of some of its files
   surelabel fit PICTURES --minutes 10               a sub-folder for each class, and one named unlabelled
   surelabel fit table.csv --label-column species    rows of a table
+  surelabel fit mails.csv --text-column body        texts in a table, a .jsonl file or a folder of .txt files
   surelabel fit cifar10 --labels 250 --data-dir DIR --method bam-uda
 
 --method, DATA, --labels and --size choose a recipe, which sets everything else; a --config file and any option change
@@ -44,7 +45,17 @@ EXTRA = {
     "print_config": "print the complete config and stop",
 }
 SHOWN = {
-    "data": ("labels", "label_column", "group_column", "drawn", "data_dir", "holdout", "image_size", "encoder"),
+    "data": (
+        "labels",
+        "label_column",
+        "text_column",
+        "group_column",
+        "drawn",
+        "data_dir",
+        "holdout",
+        "image_size",
+        "encoder",
+    ),
     "run": ("method", "steps", "seed", "out", "init", "fidelity"),
     "machine": ("device", "threads", "devices", "nodes", "precision"),
     "often changed": ("network.name", "optimizer.lr", "batch.labelled", "batch.ratio", "evaluation.every"),
@@ -183,9 +194,9 @@ def check_used(config: RunConfig, given: dict[str, Any]) -> None:
     """Raise where a setting that the run never reads would look as if it did something."""
     ignored = ignored_settings(config)
     for key in given:
-        if key in ("label_column", "group_column") and not config.tabular:
+        if key in ("label_column", "text_column", "group_column") and not config.has_columns:
             option = key.replace("_", "-")
-            raise UserError(f"--{option} is of tables, .csv or .parquet files, and {config.data} is none")
+            raise UserError(f"--{option} is of tables, .csv, .parquet or .jsonl files, and {config.data} is none")
         if key in ignored:
             raise UserError(f"--{key.replace('_', '-')} has no effect on this run ({config.method}): leave it out")
 

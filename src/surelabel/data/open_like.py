@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.config.run import TABLE_FILES
+from surelabel.config.run import JSON_LINES, TABLE_FILES
 from surelabel.data.images.folder import load_labelled, load_unlabelled
 from surelabel.data.images.labels_csv import read_labels_csv
 from surelabel.data.images.layout import files_below
@@ -17,6 +17,8 @@ from surelabel.data.source import UNLABELLED, Source
 from surelabel.data.tables import source as tables
 from surelabel.data.tables.encoding import Encoding
 from surelabel.data.tables.rows import LABEL_COLUMNS, NoLabelColumn
+from surelabel.data.texts import folder as text_folder
+from surelabel.data.texts import table as text_table
 from surelabel.utils.errors import UserError
 from surelabel.utils.words import some
 
@@ -31,11 +33,14 @@ class Form:
     crop: float = 1.0  # of large pictures, see `decode`
     encoding: Encoding | None = None  # of a table
     label_column: str | None = None  # of a table
+    text_column: str | None = None  # of a table, where samples are texts
     folder: Path | None = None
 
 
 def open_like(data: str, form: Form, data_dir: str | None = None) -> Source:
-    """All rows of a table, all pictures of a folder; of anything else the test set, or what there is."""
+    """All rows of a table, all pictures or texts of a folder; of anything else the test set, or what there is."""
+    if form.text_column is not None:
+        return _unlabelled_texts(Path(data_dir or ".", data), form, form.text_column)
     if form.encoding is not None:
         _check_is_table(data, form)
         return tables.load_unlabelled(Path(data_dir or ".", data), form.encoding, form.classes, form.label_column)
@@ -53,7 +58,9 @@ def open_labelled_like(
     A table of files and classes may name files in the folder `pictures`, or in the one that the run was trained on.
     """
     source: Source
-    if form.encoding is not None:
+    if form.text_column is not None:
+        source = _labelled_texts(Path(data), form, form.text_column, pictures)
+    elif form.encoding is not None:
         _check_is_table(data, form)
         source = _labelled_rows(data, form, form.encoding)
     elif form.picture_shape is not None and data.lower().endswith(".csv") and not Path(data).is_dir():
@@ -64,6 +71,32 @@ def open_labelled_like(
         _check_no_table(data, form)
         source = _open_set(data, form, data_dir if data in NAMED else None)
     return source, _numbers(source, data, form.classes)
+
+
+def _unlabelled_texts(path: Path, form: Form, column: str) -> Source:
+    if path.is_dir():
+        return text_folder.load_unlabelled(path, form.classes)
+    _check_has_columns(path, form)
+    return text_table.load_unlabelled(path, column, form.classes)
+
+
+def _labelled_texts(path: Path, form: Form, column: str, texts: str | None) -> Source:
+    """Texts with their classes; a table that has none of the texts names files, in `texts` or in the run's folder."""
+    if path.is_dir():
+        return text_folder.load_labelled(path, form.classes)
+    if path.suffix.lower() == ".csv" and form.folder is not None and form.folder.is_dir():
+        folder, class_of = _where_listed(path, texts, form)
+        return text_folder.load_listed(folder, class_of)
+    _check_has_columns(path, form)
+    return text_table.load_labelled(path, column, form.classes, form.label_column)
+
+
+def _check_has_columns(path: Path, form: Form) -> None:
+    if path.suffix.lower() not in (*TABLE_FILES, JSON_LINES):
+        kinds = f"{', '.join(TABLE_FILES)} or {JSON_LINES}"
+        raise UserError(
+            f"{form.name} was trained on texts: give it a folder of .txt files or a file {kinds}, not {path}"
+        )
 
 
 def _is_folder(data: str) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from surelabel.data.tables.encoding import Encoding
 
 Images = NDArray[np.uint8] | NDArray[np.float32]
-Kind = Literal["samples", "table", "features"]
+Kind = Literal["samples", "table", "features", "texts"]
 FilesSkipped = tuple[tuple[str, str], ...]  # each file with the reason
 UNLABELLED = -1
 # Samples that statistics are taken of.
@@ -77,6 +77,10 @@ class Source(ABC):
         """These samples as one would look at them: pictures, where the network sees their features."""
         return self.samples(index)
 
+    def texts(self, index: NDArray[np.int64]) -> Sequence[str] | None:
+        """These samples where they are texts, which the network sees the features of; else None."""
+        return None
+
     def content(self) -> Iterator[bytes]:
         """The bytes that all samples follow from, to tell whether they have changed."""
         return (samples.tobytes() for samples in in_batches(self, np.arange(len(self)), 256))
@@ -110,6 +114,9 @@ class Derived(Source):
 
     def pictures(self, index: NDArray[np.int64]) -> Images:
         return self.whole.pictures(index)
+
+    def texts(self, index: NDArray[np.int64]) -> Sequence[str] | None:
+        return self.whole.texts(index)
 
     def prefetch(self, index: NDArray[np.int64]) -> None:
         self.whole.prefetch(index)
@@ -148,6 +155,9 @@ class Subset(Derived):
 
     def pictures(self, index: NDArray[np.int64]) -> Images:
         return self.whole.pictures(self.index[index])
+
+    def texts(self, index: NDArray[np.int64]) -> Sequence[str] | None:
+        return self.whole.texts(self.index[index])
 
     def prefetch(self, index: NDArray[np.int64]) -> None:
         self.whole.prefetch(self.index[index])

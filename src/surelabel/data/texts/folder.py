@@ -52,6 +52,11 @@ def load_labelled(folder: str | Path, classes: Sequence[str]) -> TextSource:
     return _source(folder, files, layout.class_of, classes)
 
 
+def load_listed(folder: Path, class_of: dict[str, str]) -> TextSource:
+    """The texts of a folder that a table of files and classes names."""
+    return _source(folder, sorted(class_of), class_of, sorted(set(class_of.values())))
+
+
 def _source(
     folder: Path,
     files: Sequence[str],

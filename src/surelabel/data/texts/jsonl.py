@@ -12,14 +12,19 @@ from surelabel.utils.errors import UserError
 SCALAR = (str, int, float, bool, type(None))
 
 
-def read_jsonl(path: Path) -> Columns:
-    """The values under each key, missing where a line lacks it; a key with lists or objects is left out."""
+def read_jsonl(path: Path, text: str) -> Columns:
+    """The values under each key, missing where a line lacks it; a key with lists or objects is left out.
+
+    Under the key `text`, there must be texts.
+    """
     rows = []
     try:
         with path.open(encoding="utf-8-sig") as stream:
             for number, line in enumerate(stream, 1):
                 if line.strip():
-                    rows.append(_object(line, f"{path}, line {number}"))
+                    rows.append(row := _object(line, f"{path}, line {number}"))
+                    if not isinstance(row.get(text) or "", str):
+                        raise UserError(f"{path}, line {number}: {text!r} is {str(row[text])[:40]}, not a text")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read as JSON lines in UTF-8: {error}") from error
     if not rows:
@@ -28,7 +33,9 @@ def read_jsonl(path: Path) -> Columns:
     found: Columns = {}
     for key in keys:
         cells = [row.get(key) for row in rows]
-        if all(isinstance(cell, SCALAR) for cell in cells):
+        if key == text:
+            found[key] = np.array([*(cell or "" for cell in cells), None], dtype=object)[:-1]
+        elif all(isinstance(cell, SCALAR) for cell in cells):
             values = np.empty(len(cells), dtype=object)
             values[:] = cells
             made = column(values)

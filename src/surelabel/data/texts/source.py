@@ -59,8 +59,6 @@ class TextSource(Source):
         return (text.encode() for text in self._texts)
 
     def _noticed(self, given: Sequence[str]) -> tuple[str, ...]:
-        if not any(text.strip() for text in given):
-            raise UserError("there is no text that is not empty")
         empty = [str(name) for name, text in zip(self._names, given, strict=True) if not text.strip()]
         long = [str(name) for name, text in zip(self._names, given, strict=True) if len(text) > MOST_CHARACTERS]
         notes = [f"Empty texts: {len(empty):,} ({some(empty, SHOWN)})"] if empty else []

@@ -71,7 +71,7 @@ def _columns(path: Path, text: str, label: str | None = None, group: str | None 
     if not path.is_file():
         raise UserError(f"there is no file {path}")
     if path.suffix.lower() == JSON_LINES:
-        return read_jsonl(path)
+        return read_jsonl(path, text)
     return read_table(path, lambda name: name in (text, group, SPLIT_COLUMN) or may_be_label(name, label)).columns
 
 
@@ -81,6 +81,7 @@ def _take_texts(columns: Columns, text_column: str) -> NDArray[np.object_]:
         raise UserError(f"text_column: there is no column {text_column!r} of texts.{suggestion(text_column, columns)}")
     texts = columns.pop(text_column)
     if numeric(texts):
-        empty = np.isnan(texts.astype(np.float64)).all()
-        raise UserError(f"text_column: column {text_column!r} {'is empty' if empty else 'holds numbers, not texts'}")
+        raise UserError(f"text_column: column {text_column!r} holds numbers, not texts")
+    if not any(text.strip() for text in texts):
+        raise UserError(f"text_column: column {text_column!r} is empty")
     return np.asarray(texts, dtype=object)

@@ -1,0 +1,113 @@
+"""The encoder of texts that needs no download: weighted counts of words and letters, reduced to their main directions.
+
+It knows nothing but the pool that it is fitted to: two texts are alike as far as they share words, pairs of words and
+runs of four letters. N-grams are known by their hashes, so that no word of a text is stored.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.preprocessing import normalize
+
+from surelabel.config.encoders import NGRAMS
+from surelabel.models.encoders.base import Batch, Encoder, Preprocessing, Reads
+from surelabel.utils.errors import UserError
+
+KINDS = (("word", (1, 2)), ("char_wb", (4, 4)))  # chosen on texts that are in no table (docs/text.md)
+HASHES = 2**20  # of each kind
+MOST = 2**15  # n-grams of each kind that are kept, the most frequent
+DIMENSIONS = 128
+BATCH = 1000  # texts whose counts are in memory together
+FITTED = 20_000  # texts that it is fitted to; of a larger pool, some that are evenly spread
+
+
+@dataclass(frozen=True, eq=False)
+class Ngrams(Encoder):
+    """Texts -> features [n, D]: the counts of each kind, weighted (tf-idf) and of length one, on D directions.
+
+    The V n-grams of the pool that count are `kept`, sorted; those of the second kind have numbers from `HASHES` on.
+    """
+
+    kept: NDArray[np.int64]  # [V]
+    weights: NDArray[np.float32]  # [V], the rarer an n-gram, the larger
+    directions: NDArray[np.float16]  # [V, D]
+
+    name = NGRAMS
+    reads: Reads = "texts"
+    preprocessing: Preprocessing | None = None
+    revision = None
+
+    @property
+    def dimensions(self) -> int:  # type: ignore[override]
+        return self.directions.shape[1]
+
+    @property
+    def fingerprint(self) -> str:  # type: ignore[override]
+        digest = blake2b(digest_size=16)
+        for values in self.tensors().values():
+            digest.update(values.tobytes())
+        return digest.hexdigest()
+
+    def __call__(self, batch: Batch) -> NDArray[np.float32]:
+        directions = self.directions.astype(np.float32)
+        parts = [batch[start : start + BATCH] for start in range(0, len(batch), BATCH)]
+        rows = [weighted(counted(part)[:, self.kept], self.kept, self.weights) @ directions for part in parts]
+        return np.concatenate(rows).astype(np.float32)
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """What a run folder keeps of it."""
+        return {"kept": self.kept, "weights": self.weights, "directions": self.directions}
+
+
+def learn(texts: Sequence[str]) -> Ngrams:
+    """The encoder fitted to these texts, always the same."""
+    step = -(-len(texts) // FITTED)
+    counts = _in_batches(texts[::step])
+    documents = np.bincount(counts.indices, minlength=counts.shape[1])
+    kept = np.sort(np.concatenate([_frequent(documents, kind * HASHES) for kind in range(len(KINDS))]))
+    if len(kept) < 2:
+        raise UserError(
+            f"encoder {NGRAMS} finds no two words that several texts share: give more texts, or another encoder"
+        )
+    weights = (np.log((1 + counts.shape[0]) / (1 + documents[kept])) + 1).astype(np.float32)
+    rows = weighted(counts[:, kept], kept, weights)
+    size = min(DIMENSIONS, *(side - 1 for side in rows.shape))
+    directions = TruncatedSVD(size, random_state=0).fit(rows).components_.T.astype(np.float16)
+    return Ngrams(kept, weights, np.ascontiguousarray(directions))
+
+
+def counted(texts: Sequence[str]) -> csr_array:
+    """How often each n-gram is in each text [n, kinds × HASHES]."""
+    kinds = [
+        HashingVectorizer(analyzer=of, ngram_range=lengths, n_features=HASHES, norm=None, alternate_sign=False)
+        for of, lengths in KINDS
+    ]
+    return csr_array(hstack([kind.transform(texts) for kind in kinds], format="csr"))
+
+
+def weighted(counts: csr_array, kept: NDArray[np.int64], weights: NDArray[np.float32]) -> csr_array:
+    """Counts [n, V] as log(count) + 1, times their weights; those of a kind have the same length in each text."""
+    counts.data = (1 + np.log(counts.data)) * weights[counts.indices]
+    ends = np.searchsorted(kept, np.arange(len(KINDS) + 1) * HASHES)
+    kinds = [counts[:, first:last] for first, last in zip(ends[:-1], ends[1:], strict=True) if last > first]
+    return csr_array(hstack([normalize(kind, copy=False) for kind in kinds], format="csr"))
+
+
+def _in_batches(texts: Sequence[str]) -> csr_array:
+    from scipy.sparse import vstack
+
+    return csr_array(vstack([counted(texts[start : start + BATCH]) for start in range(0, len(texts), BATCH)]))
+
+
+def _frequent(documents: NDArray[np.int64], first: int) -> NDArray[np.int64]:
+    """The n-grams of a kind that are in two texts or more, at most the `MOST` that are in most of them."""
+    mine = documents[first : first + HASHES]
+    order = np.argsort(-mine, kind="stable")[:MOST]
+    return first + order[mine[order] > 1]
