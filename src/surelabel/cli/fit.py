@@ -46,20 +46,12 @@ EXTRA = {
 }
 SHOWN = {
     "data": (
-        "labels",
-        "label_column",
-        "text_column",
-        "group_column",
-        "drawn",
-        "data_dir",
-        "holdout",
-        "image_size",
-        "encoder",
+        "labels", "label_column", "text_column", "group_column", "drawn", "data_dir", "holdout", "image_size", "encoder",
     ),
     "run": ("method", "steps", "seed", "out", "init", "fidelity"),
     "machine": ("device", "threads", "devices", "nodes", "precision"),
     "often changed": ("network.name", "optimizer.lr", "batch.labelled", "batch.ratio", "evaluation.every"),
-}
+}  # fmt: skip
 # What methods of different families have different values of.
 FAMILY = ("paws", "optimizer", "teacher", "average", "head", "views", "batch", "align", "selection", "target")
 

@@ -31,6 +31,22 @@ def _imagenet(
     return folder.load(place, image_size or PHOTOGRAPH if shape is None else shape[1], crop=crop)
 
 
+def _in_folder(
+    path: Path,
+    image_size: int | None,
+    shape: tuple[int, int, int] | None,
+    crop: float,
+    label_files: Sequence[str],
+    progress: Progress | None,
+) -> DataSet:
+    """Tar shards, texts or pictures."""
+    if shards.are_in(path):
+        return shards.load(path, image_size, shape, crop)
+    if holds_texts(path):
+        return text_folder.load(path, label_files, progress)
+    return folder.load(path, image_size, label_files, progress, crop)
+
+
 # The data sets by name, each with its loader.
 NAMED: dict[str, Callable[[str | None], DataSet]] = {
     "phc": lambda where: phc.load(where) if where else phc.load(),
@@ -80,25 +96,18 @@ def open_data(
             _imagenet(Path(data_dir or "."), image_size, shape, crop) if data == "imagenet" else NAMED[data](data_dir)
         )
     if path.is_dir():
-        if shards.are_in(path):
-            return shards.load(path, image_size, shape, crop)
-        if holds_texts(path):
-            return text_folder.load(path, label_files, progress)
-        return folder.load(path, image_size, label_files, progress, crop)
-    if path.suffix == ".npz" and path.is_file():
-        return array_files.load_npz(path, label_files=label_files)
-    if path.suffix == ".npy" and path.is_file():
-        return array_files.load_npy(path, label_files=label_files)
-    if is_table and (text_column is not None or path.suffix.lower() == JSON_LINES):
-        return text_table.load(path, text_column or TEXT_COLUMN, label_column, group_column, label_files)
+        return _in_folder(path, image_size, shape, crop, label_files, progress)
+    if path.suffix in ARRAY_FILES and path.is_file():
+        load = array_files.load_npz if path.suffix == ".npz" else array_files.load_npy
+        return load(path, label_files=label_files)
     if is_table:
-        return table.load(path, label_column, of_table or Table(), group_column, label_files)
+        if text_column is None and path.suffix.lower() != JSON_LINES:
+            return table.load(path, label_column, of_table or Table(), group_column, label_files)
+        return text_table.load(path, text_column or TEXT_COLUMN, label_column, group_column, label_files)
     if path.is_file():
         if path.suffix.lower() in OTHER_TABLES:
             raise UserError(f"{path}: tables are read from .csv, .parquet and .jsonl files; save it as one of these")
-        raise UserError(
-            f"{path} is a single file of no known kind: give the folder of pictures or texts that it lies in"
-        )
+        raise UserError(f"{path} is a single file of no known kind: give the folder that it lies in")
     raise UserError(
         f"there is no data set {data!r}, nor a folder, .npz, .npy, .csv, .parquet or .jsonl file of that name."
         f"{suggestion(data, NAMED)}"

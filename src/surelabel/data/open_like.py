@@ -33,8 +33,8 @@ class Form:
     crop: float = 1.0  # of large pictures, see `decode`
     encoding: Encoding | None = None  # of a table
     label_column: str | None = None  # of a table
-    text_column: str | None = None  # of a table, where samples are texts
     folder: Path | None = None
+    text_column: str | None = None  # of a table, where samples are texts
 
 
 def open_like(data: str, form: Form, data_dir: str | None = None) -> Source:

@@ -68,7 +68,7 @@ def holds_texts(folder: str | Path) -> bool:
 
 
 def _files(folder: Path, suffixes: frozenset[str] = SUFFIXES) -> Iterator[Path]:
-    """Files with these suffixes, of images unless told otherwise, sorted within each folder; a link in circles ends at `DEEPEST`."""
+    """Files with these suffixes, sorted within each folder; a link in circles ends at `DEEPEST`."""
     for place, inner, files in os.walk(folder, followlinks=True):
         inner[:] = sorted(filter(visible, inner))
         if len(Path(place).parts) - len(folder.parts) >= DEEPEST:

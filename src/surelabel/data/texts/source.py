@@ -26,7 +26,7 @@ class TextSource(Source):
 
     def __init__(
         self,
-        texts: Sequence[str],
+        texts: Sequence[str] | NDArray[np.object_],
         labels: ArrayLike | None = None,
         classes: Sequence[str] | None = None,
         names: Sequence[str | int] | None = None,
@@ -58,7 +58,7 @@ class TextSource(Source):
     def content(self) -> Iterator[bytes]:
         return (text.encode() for text in self._texts)
 
-    def _noticed(self, given: Sequence[str]) -> tuple[str, ...]:
+    def _noticed(self, given: Sequence[str] | NDArray[np.object_]) -> tuple[str, ...]:
         empty = [str(name) for name, text in zip(self._names, given, strict=True) if not text.strip()]
         long = [str(name) for name, text in zip(self._names, given, strict=True) if len(text) > MOST_CHARACTERS]
         notes = [f"Empty texts: {len(empty):,} ({some(empty, SHOWN)})"] if empty else []

@@ -24,7 +24,7 @@ def load(
     group_column: str | None = None,
     label_files: Sequence[str] = (),
 ) -> DataSet:
-    """A data set out of a table; `label_files` have labels of more rows. The columns beside the texts are not learnt."""
+    """A data set out of a table, of which only the texts are learnt from; `label_files` have labels of more rows."""
     path = Path(path)
     columns = _columns(path, text_column, label_column, group_column)
     try:

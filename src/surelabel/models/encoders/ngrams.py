@@ -7,6 +7,7 @@ runs of four letters. N-grams are known by their hashes, so that no word of a te
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ class Ngrams(Encoder):
 
     @property
     def dimensions(self) -> int:  # type: ignore[override]
-        return self.directions.shape[1]
+        return int(self.directions.shape[1])
 
     @property
     def fingerprint(self) -> str:  # type: ignore[override]
@@ -56,8 +57,8 @@ class Ngrams(Encoder):
         return digest.hexdigest()
 
     def __call__(self, batch: Batch) -> NDArray[np.float32]:
-        directions = self.directions.astype(np.float32)
-        parts = [batch[start : start + BATCH] for start in range(0, len(batch), BATCH)]
+        texts, directions = list(map(str, batch)), self.directions.astype(np.float32)
+        parts = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
         rows = [weighted(counted(part)[:, self.kept], self.kept, self.weights) @ directions for part in parts]
         return np.concatenate(rows).astype(np.float32)
 
@@ -96,7 +97,7 @@ def weighted(counts: csr_array, kept: NDArray[np.int64], weights: NDArray[np.flo
     """Counts [n, V] as log(count) + 1, times their weights; those of a kind have the same length in each text."""
     counts.data = (1 + np.log(counts.data)) * weights[counts.indices]
     ends = np.searchsorted(kept, np.arange(len(KINDS) + 1) * HASHES)
-    kinds = [counts[:, first:last] for first, last in zip(ends[:-1], ends[1:], strict=True) if last > first]
+    kinds = [counts[:, first:last] for first, last in pairwise(ends) if last > first]
     return csr_array(hstack([normalize(kind, copy=False) for kind in kinds], format="csr"))
 
 
