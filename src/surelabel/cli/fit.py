@@ -46,7 +46,8 @@ EXTRA = {
 }
 SHOWN = {
     "data": (
-        "labels", "label_column", "text_column", "group_column", "drawn", "data_dir", "holdout", "image_size", "encoder",
+        "labels", "label_column", "text_column", "group_column", "drawn", "data_dir", "holdout", "image_size",
+        "encoder",
     ),
     "run": ("method", "steps", "seed", "out", "init", "fidelity"),
     "machine": ("device", "threads", "devices", "nodes", "precision"),
