@@ -15,6 +15,7 @@ from surelabel.data.tables.columns import Columns
 from surelabel.data.tables.encoding import Encoding, check_numbers, learn
 from surelabel.data.tables.frames import categories, from_frame, from_numbers, is_frame, to_column
 from surelabel.data.tables.source import TableSource, table_data
+from surelabel.data.texts.source import TextSource
 from surelabel.utils.errors import UserError
 
 MOST_NOTES = 10  # in a warning, as hundreds of columns may be constant where images are given as a table
@@ -71,6 +72,30 @@ class EmbeddingInput:
 
     def data(self, X: Any, labels: NDArray[np.int64], classes: Sequence[str]) -> DataSet:
         return user_data_set("X", self.source(X, labels, classes), None)
+
+
+@dataclass(frozen=True)
+class TextInput:
+    """Texts [n]: a list, an array or a column of a data frame."""
+
+    def source(self, X: list[str], labels: NDArray[np.int64] | None = None, classes: Sequence[str] = ()) -> Source:
+        return TextSource(X, labels, classes)
+
+    def data(self, X: list[str], labels: NDArray[np.int64], classes: Sequence[str]) -> DataSet:
+        return DataSet("X", self.source(X, labels, classes))
+
+
+def texts_of(X: Any) -> list[str]:
+    """X as texts; raises a `ValueError` for anything else."""
+    if isinstance(X, str):
+        raise ValueError("X is one text: give a list of texts")
+    values = list(X[X.columns[0]]) if is_frame(X) and len(X.columns) == 1 else np.asarray(X, dtype=object).tolist()
+    wrong = next((place for place, value in enumerate(values) if not isinstance(value, str)), None)
+    if wrong is not None:
+        raise ValueError(f"kind 'texts' needs texts, and X[{wrong}] is {str(values[wrong])[:40]}: convert or leave it out")
+    if not values:
+        raise ValueError("X is empty: 0 texts, and a minimum of 1 is required")
+    return values
 
 
 @dataclass(frozen=True)
