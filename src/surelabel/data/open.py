@@ -10,6 +10,7 @@ from surelabel.data.benchmarks import cifar, phc
 from surelabel.data.benchmarks import mnist as idx
 from surelabel.data.images import folder
 from surelabel.data.images.map_files import Progress
+from surelabel.data.images.scaling import PLAIN, Scaling
 from surelabel.data.long_tail import long_tailed
 from surelabel.data.probe import holds_texts
 from surelabel.data.shards import source as shards
@@ -24,27 +25,27 @@ OTHER_TABLES = (".tsv", ".txt", ".gz", ".zip", ".xlsx", ".xls", ".ods", ".feathe
 
 
 def _imagenet(
-    place: Path, image_size: int | None = None, shape: tuple[int, int, int] | None = None, crop: float = 1.0
+    place: Path, image_size: int | None = None, shape: tuple[int, int, int] | None = None, scaling: Scaling = PLAIN
 ) -> DataSet:
     if shards.are_in(place):
-        return shards.load(place, image_size or PHOTOGRAPH, shape, crop)
-    return folder.load(place, image_size or PHOTOGRAPH if shape is None else shape[1], crop=crop)
+        return shards.load(place, image_size or PHOTOGRAPH, shape, scaling)
+    return folder.load(place, image_size or PHOTOGRAPH if shape is None else shape[1], scaling=scaling)
 
 
 def _in_folder(
     path: Path,
     image_size: int | None,
     shape: tuple[int, int, int] | None,
-    crop: float,
+    scaling: Scaling,
     label_files: Sequence[str],
     progress: Progress | None,
 ) -> DataSet:
     """Tar shards, texts or pictures."""
     if shards.are_in(path):
-        return shards.load(path, image_size, shape, crop)
+        return shards.load(path, image_size, shape, scaling)
     if holds_texts(path):
         return text_folder.load(path, label_files, progress)
-    return folder.load(path, image_size, label_files, progress, crop)
+    return folder.load(path, image_size, label_files, progress, scaling)
 
 
 # The data sets by name, each with its loader.
@@ -71,7 +72,7 @@ def open_data(
     progress: Progress | None = None,
     image_size: int | None = None,
     shape: tuple[int, int, int] | None = None,
-    crop: float = 1.0,
+    scaling: Scaling = PLAIN,
     group_column: str | None = None,
     text_column: str | None = None,
 ) -> DataSet:
@@ -81,8 +82,8 @@ def open_data(
     `label_column`, `group_column` and `of_table` say how to read a table, of which only the texts are learnt from if
     there is a `text_column`. `label_files` name the classes of a folder's
     files or of rows, and `image_size` is the side of pictures; reading a folder, which may take a while, tells its
-    progress. Images of shards, and ImageNet's, become `shape`, where given: (channels, height, width). Large pictures
-    in files are cut to the share `crop` of each side.
+    progress. Images of shards, and ImageNet's, become `shape`, where given: (channels, height, width); `scaling` says
+    how pictures in files are brought to a size.
     """
     path = Path(data) if data_dir is None else Path(data_dir, data)
     is_table = path.suffix.lower() in (*TABLE_FILES, JSON_LINES) and path.is_file()
@@ -93,10 +94,12 @@ def open_data(
         )
     if data in NAMED:
         return (
-            _imagenet(Path(data_dir or "."), image_size, shape, crop) if data == "imagenet" else NAMED[data](data_dir)
+            _imagenet(Path(data_dir or "."), image_size, shape, scaling)
+            if data == "imagenet"
+            else NAMED[data](data_dir)
         )
     if path.is_dir():
-        return _in_folder(path, image_size, shape, crop, label_files, progress)
+        return _in_folder(path, image_size, shape, scaling, label_files, progress)
     if path.suffix in ARRAY_FILES and path.is_file():
         load = array_files.load_npz if path.suffix == ".npz" else array_files.load_npy
         return load(path, label_files=label_files)

@@ -11,6 +11,7 @@ from surelabel.data.images.folder import load_labelled, load_unlabelled
 from surelabel.data.images.labels_csv import read_labels_csv
 from surelabel.data.images.layout import files_below
 from surelabel.data.images.map_files import printable
+from surelabel.data.images.scaling import PLAIN, Scaling
 from surelabel.data.open import NAMED, open_data
 from surelabel.data.shards import source as shards
 from surelabel.data.source import UNLABELLED, Source
@@ -30,7 +31,7 @@ class Form:
     name: str
     classes: tuple[str, ...]
     picture_shape: tuple[int, int, int] | None = None  # (channels, height, width), where samples are pictures
-    crop: float = 1.0  # of large pictures, see `decode`
+    scaling: Scaling = PLAIN  # of pictures
     encoding: Encoding | None = None  # of a table
     label_column: str | None = None  # of a table
     folder: Path | None = None
@@ -46,7 +47,7 @@ def open_like(data: str, form: Form, data_dir: str | None = None) -> Source:
         return tables.load_unlabelled(Path(data_dir or ".", data), form.encoding, form.classes, form.label_column)
     _check_no_table(data, form)
     if _is_folder(data):
-        return load_unlabelled(data, form.classes, _picture_shape(form), crop=form.crop)
+        return load_unlabelled(data, form.classes, _picture_shape(form), scaling=form.scaling)
     return _open_set(data, form, data_dir)
 
 
@@ -66,7 +67,7 @@ def open_labelled_like(
     elif form.picture_shape is not None and data.lower().endswith(".csv") and not Path(data).is_dir():
         source = _listed_pictures(Path(data), pictures, form)
     elif _is_folder(data):
-        source = load_labelled(data, form.classes, _picture_shape(form), form.crop)
+        source = load_labelled(data, form.classes, _picture_shape(form), form.scaling)
     else:
         _check_no_table(data, form)
         source = _open_set(data, form, data_dir if data in NAMED else None)
@@ -106,7 +107,7 @@ def _is_folder(data: str) -> bool:
 
 def _open_set(data: str, form: Form, data_dir: str | None) -> Source:
     """The test set of some data, or what there is; pictures of shards are brought to the form's shape."""
-    found = open_data(data, data_dir, shape=form.picture_shape, crop=form.crop)
+    found = open_data(data, data_dir, shape=form.picture_shape, scaling=form.scaling)
     return found.train if found.test is None else found.test
 
 
@@ -159,7 +160,7 @@ def _listed_pictures(listed: Path, pictures: str | None, form: Form) -> Source:
     """The pictures of the folder in which a table of files and classes names some; those have their class."""
     folder, class_of = _where_listed(listed, pictures, form)
     classes = tuple(sorted(set(class_of.values())))
-    source = load_unlabelled(folder, classes, _picture_shape(form), crop=form.crop)
+    source = load_unlabelled(folder, classes, _picture_shape(form), scaling=form.scaling)
     named = set(map(printable, class_of))
     source.skipped = tuple((file, reason) for file, reason in source.skipped if file in named)
     numbers = [classes.index(class_of[file]) if file in class_of else UNLABELLED for file in source.paths]

@@ -1,8 +1,9 @@
 """The scikit-learn interface: fit(X, y) with some of y unlabelled."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from surelabel.config.methods import find
 from surelabel.config.run import AVERAGING
 from surelabel.data.groups import group_numbers
-from surelabel.data.source import UNLABELLED
+from surelabel.data.source import UNLABELLED, Source
 from surelabel.data.tables.frames import is_frame
 from surelabel.estimator.inputs import EmbeddingInput, ImageInput, TableInput
 from surelabel.estimator.labels import column_of, unlabelled_in, without_gaps
@@ -49,8 +50,9 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             images; or another, such as "uda". `predict_std` is available for these two and any other with "bam-"
         kind: "table", whose columns are quantities of their own; "embeddings", whose columns are directions of one
             space; "auto" takes rows for a table, and more axes for images
-        encoder: the pretrained network that describes images, such as "efficientnet-lite2"; "auto": where it is
-            installed, suits the images, and `method` is "auto" or "sure"; "none": the network learns from their pixels
+        encoder: the pretrained network that describes images, such as "efficientnet-lite2", or a callable (images
+            [n, c, h, w] -> features [n, d]); "auto": where efficientnet-lite2 is installed, suits the images, and
+            `method` is "auto" or "sure"; "none": the network learns from their pixels
         steps: of training; the recipe's default if None
         settings: other settings by their dotted names, such as {"optimizer.lr": 0.01}
         unlabelled: the label in y that means "unlabelled"
@@ -67,7 +69,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         method: str = "auto",
         *,
         kind: Literal["auto", "embeddings", "table"] = "auto",
-        encoder: str = "auto",
+        encoder: str | Callable[[Any], Any] = "auto",
         steps: int | None = None,
         settings: Mapping[str, Any] | None = None,
         unlabelled: Any = UNLABELLED,
@@ -117,11 +119,13 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.config_ = config_of(self, data.train.shape, len(y))
             if groups is not None:
                 data.train.groups = self._groups(groups)
-            console = Console(quiet=not self.verbose)
+            console, components = Console(quiet=not self.verbose), replace(self._components(), data=data)
             with undisturbed():
-                trained = fit(self.config_, console=console, components=Components(data), save=self.out is not None)
+                trained = fit(self.config_, console=console, components=components, save=self.out is not None)
             self.task_ = trained.task
             self._network = _for_predictions(trained.network)
+            encoder = build_data.encoder_of(self.config_, components)
+            self._fingerprint = None if encoder is None else encoder.fingerprint
         self.classes_ = classes
         return self
 
@@ -185,11 +189,23 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         missing = unlabelled_in(names, None)
         return group_numbers(names.astype(np.str_) if names.dtype == object else names, missing)
 
+    def _components(self) -> Components:
+        return Components(encoder=self.encoder if callable(self.encoder) else None)
+
+    def _seen(self, X: Any) -> Source:
+        """X as the network takes it."""
+        encoder = build_data.encoder_of(self.config_, self._components())
+        if encoder is not None and encoder.fingerprint != self._fingerprint:
+            raise UserError(
+                f"encoder {encoder.name} has other weights than the one that this was fitted with: fit again"
+            )
+        return build_data.as_seen(self._input.source(X), encoder, keep=False)
+
     def _predicted(self, X: Any) -> Prediction:
         check_is_fitted(self)
         X = self._checked(X, reset=False)
         with as_value_errors():
-            source = build_data.as_seen(self._input.source(X), self.config_, keep=False)
+            source = self._seen(X)
         size = self.config_.evaluation.batch
         parts = [
             self._network.predict(torch.from_numpy(source.samples(rows)), generator(0, "evaluation"))

@@ -49,14 +49,15 @@ def config_of(model: "SureLabelClassifier", shape: tuple[int, ...], count: int) 
 
 def _encoder(model: "SureLabelClassifier", shape: tuple[int, ...], count: int) -> str:
     """The pretrained network that describes the images: the one asked for, or one where the default method needs it."""
-    if model.encoder != "auto":
-        check_name(model.encoder)
+    encoder = CUSTOM if callable(model.encoder) else model.encoder
+    if encoder != "auto":
+        check_name(encoder)
     if len(shape) == 1:
-        if model.encoder not in ("auto", "none"):
-            raise UserError(f"encoder {model.encoder} describes images, and X has rows: leave it out")
+        if encoder not in ("auto", "none"):
+            raise UserError(f"encoder {encoder} describes images, and X has rows: leave it out")
         return "none"
-    if model.encoder != "auto":
-        return model.encoder
+    if encoder != "auto":
+        return encoder
     if model.method == "sure":
         return DEFAULT
     own_network = "network.name" in (model.settings or {})

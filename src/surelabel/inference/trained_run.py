@@ -10,15 +10,16 @@ import torch
 from numpy.typing import NDArray
 from rich.console import Console
 
-from surelabel.config.encoders import CROP
 from surelabel.config.run import RunConfig
 from surelabel.data.batch import Task
+from surelabel.data.images.scaling import PLAIN
 from surelabel.data.open import NAMED
 from surelabel.data.open_like import Form, open_like
 from surelabel.data.source import DataSet, Source, image_shape
 from surelabel.inference.arrays import source_like
 from surelabel.inference.prediction_sets import check_labels
 from surelabel.inference.predictions import Predictions
+from surelabel.models.encoders.base import Encoder
 from surelabel.models.network import Network
 from surelabel.models.prediction import Prediction
 from surelabel.training import build, build_data, evaluate
@@ -134,8 +135,17 @@ class TrainedRun:
         return self._stored.labelled()
 
     @cached_property
+    def encoder(self) -> Encoder | None:
+        """The network that describes samples, if there is one; raises a `UserError` if it has changed since."""
+        encoder = build_data.encoder_of(self.config, self.components)
+        if self.folder is not None:
+            self.folder.check_same_encoder(encoder)
+        return encoder
+
+    @cached_property
     def data(self) -> DataSet:
         """The data that the run was trained on; raises a `UserError` if they have changed since."""
+        _ = self.encoder  # first: another one would be told as other data
         data, _ = build_data.load_data(self.config, self.components)
         self._stored.check_same_data(build_data.task_of(data), build_data.fingerprint(data))
         return data
@@ -243,16 +253,14 @@ class TrainedRun:
     @property
     def form(self) -> Form:
         """The form that new samples must have."""
-        config, shape = self.config, None
-        if config.encoder != "none":
-            assert config.image_size is not None  # set when a config with an encoder is resolved
-            shape = 3, config.image_size, config.image_size
+        config, shape, scaling = self.config, None, PLAIN
+        if self.encoder is not None and (seen := self.encoder.preprocessing) is not None:
+            shape, scaling = (3, seen.side, seen.side), seen.scaling
         elif len(self.task.shape) == 3:
             shape = image_shape(self.task.shape)
         path = None if config.data in NAMED else Path(config.data_dir or ".", config.data)
         encoding = self.data.train.encoding if "data" in vars(self) else self._stored.table_encoding()
-        crop = CROP if config.encoder != "none" else 1.0
-        return Form(self.name, self.task.classes, shape, crop, encoding, config.label_column, path)
+        return Form(self.name, self.task.classes, shape, scaling, encoding, config.label_column, path)
 
     def open(self, data: str | Path, data_dir: str | None = None) -> Source:
         """New samples in the form that the network takes."""
@@ -260,7 +268,7 @@ class TrainedRun:
 
     def as_trained_on(self, source: Source) -> Source:
         """The samples or, if the run has a frozen encoder, their features."""
-        return build_data.as_seen(source, self.config)
+        return build_data.as_seen(source, self.encoder)
 
     def check_form(self, source: Source, name: str) -> None:
         """Raise unless the samples have the shape and dtype that the network takes."""
@@ -332,7 +340,9 @@ class TrainedRun:
     def save(self, folder: str | Path) -> None:
         """Write the run to a new folder, for `surelabel.load`."""
         target, data = RunFolder(folder), self.data
-        target.create(self.config, self.task, build_data.fingerprint(data), self.labelled, data.train.encoding)
+        target.create(
+            self.config, self.task, build_data.fingerprint(data), self.labelled, data.train.encoding, self.encoder
+        )
         target.save_tensors(AVERAGED, self.network.state_dict())
         target.save_tensors(RAW, self.raw_network.state_dict())
         target.write_history(self.history)

@@ -11,7 +11,7 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import nn
 
-from surelabel.config.encoders import ENCODERS
+from surelabel.config.encoders import ENCODERS, split_name
 from surelabel.config.methods import find
 from surelabel.config.run import CUSTOM, RunConfig, steps_of
 from surelabel.data.batch import Task
@@ -48,6 +48,7 @@ def resolve(config: RunConfig) -> RunConfig:
         image_size=config.image_size
         or ENCODERS.get(config.encoder if config.encoder != "none" else config.network.name),
         # Operations on a table are too small to share: a second thread would only wait.
+        encoder=_absolute_encoder(config.encoder),
         threads=config.threads or (1 if config.small else cores.cores_per_process(config.devices)),
         out=str(config.folder),
         data=config.data if config.data in (CUSTOM, *NAMED) else _absolute(config.data),
@@ -60,6 +61,12 @@ def resolve(config: RunConfig) -> RunConfig:
 def _absolute(path: str) -> str:
     """The absolute path if it exists, so that the run can be evaluated from any folder."""
     return str(Path(path).resolve()) if Path(path).exists() else path
+
+
+def _absolute_encoder(name: str) -> str:
+    """The same for an encoder in a folder or file."""
+    prefix, rest, _ = split_name(name)
+    return f"{prefix}:{_absolute(rest)}" if prefix and Path(rest).exists() else name
 
 
 def build_method(config: RunConfig, samples: int = 1) -> Method:

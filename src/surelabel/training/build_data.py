@@ -8,19 +8,22 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.config.encoders import CROP, ENCODERS
+from surelabel.config.encoders import ENCODERS, NONE
 from surelabel.config.run import CUSTOM, RunConfig
 from surelabel.data.batch import Task
 from surelabel.data.holdout import choose_held_out, parse_holdout, without
 from surelabel.data.images.map_files import Progress
 from surelabel.data.images.resized import Resized
+from surelabel.data.images.scaling import PLAIN
 from surelabel.data.label_list import read_listed
 from surelabel.data.open import open_data
 from surelabel.data.source import DataSet, Source
 from surelabel.data.splits import draw_labelled, parse_labels
-from surelabel.models.backbones import pretrained
+from surelabel.models.encoders import efficientnet, in_python, open_encoder
+from surelabel.models.encoders.base import Encoder
 from surelabel.models.frozen_features import encoded, with_features
 from surelabel.training.components import NO_COMPONENTS, Components
+from surelabel.utils.devices import resolve_device
 from surelabel.utils.errors import UserError
 
 CheckLabels = Callable[[Source, NDArray[np.int64]], None]  # the training samples, and which of them are labelled
@@ -36,13 +39,16 @@ def load_data(
 
     `check` is called as soon as these are known, before the features of an encoder, which may take long.
     """
+    encoder = encoder_of(config, components)  # first: it may not be there, and reading the data takes long
+    seen = None if encoder is None else encoder.preprocessing
     if config.data == CUSTOM:
         data = components.given_data()
     else:
         files = config.label_files
         data = open_data(
-            config.data, config.data_dir, config.label_column, config.table, files, progress, config.image_size,
-            crop=CROP if config.encoder != "none" else 1.0,
+            config.data, config.data_dir, config.label_column, config.table, files, progress,
+            config.image_size if seen is None else seen.side,
+            scaling=PLAIN if seen is None else seen.scaling,
             group_column=config.group_column,
         )  # fmt: skip
     if len(data.classes) < 2:
@@ -53,11 +59,12 @@ def load_data(
     labelled = build_split(config, data)
     if check is not None:
         check(data.train, labelled)
-    if config.encoder != "none":
-        data = with_features(_at_size(data, config), config.encoder, progress)
+    if encoder is not None:
+        test = None if data.test is None else _sized(data.test, encoder)
+        data = with_features(replace(data, train=_sized(data.train, encoder), test=test), encoder, progress)
     elif config.network.name in ENCODERS and data.train.samples(np.arange(1)).dtype == np.uint8:
         channels = data.train.shape[0]
-        data = replace(data, normalisation=((pretrained.OFFSET,) * channels, (pretrained.SCALE,) * channels))
+        data = replace(data, normalisation=(efficientnet.MEAN[:channels], efficientnet.STD[:channels]))
     if config.holdout is None:
         return data, labelled
     request, train = parse_holdout(config.holdout), data.train
@@ -66,24 +73,31 @@ def load_data(
     return without(data, labelled, held)
 
 
-def as_seen(source: Source, config: RunConfig, keep: bool = True) -> Source:
+def encoder_of(config: RunConfig, components: Components = NO_COMPONENTS) -> Encoder | None:
+    """The encoder of a config, opened; None without one."""
+    if config.encoder == NONE:
+        return None
+    if config.encoder == CUSTOM:
+        return in_python.opened(components.given_encoder(), config.image_size)
+    return open_encoder(config.encoder, config.image_size, device=resolve_device(config.device))
+
+
+def as_seen(source: Source, encoder: Encoder | None, keep: bool = True) -> Source:
     """New samples as the network takes them: themselves or, of pictures for a run with an encoder, their features.
 
     Computed features are kept in the cache only if told to.
     """
-    if config.encoder == "none" or len(source.shape) != 3:
+    if encoder is None or len(source.shape) != 3:
         return source
-    return encoded(_sized(source, config), config.encoder, keep=keep)
+    return encoded(_sized(source, encoder), encoder, keep=keep)
 
 
-def _at_size(data: DataSet, config: RunConfig) -> DataSet:
-    return replace(data, train=_sized(data.train, config), test=data.test and _sized(data.test, config))
-
-
-def _sized(source: Source, config: RunConfig) -> Source:
-    """The pictures at the size that the encoder is given, also those that were not read from files."""
-    size = config.image_size
-    return source if size is None or source.shape[1:] == (size, size) else Resized(source, size, CROP)
+def _sized(source: Source, encoder: Encoder) -> Source:
+    """The pictures as the encoder takes them, also those that were not read from files."""
+    seen = encoder.preprocessing
+    if seen is None or source.shape[1:] == (seen.side, seen.side):
+        return source
+    return Resized(source, seen.side, seen.scaling)
 
 
 def build_split(config: RunConfig, data: DataSet) -> NDArray[np.int64]:

@@ -98,6 +98,9 @@ def fit(
         config = build.resolve(components.named_in_config(config))
         labels_from = None if labels_of is None else RunFolder(labels_of)
     torch.set_num_threads(config.threads or 1)
+    encoder = build_data.encoder_of(config, components)
+    if resume and folder is not None:
+        folder.check_same_encoder(encoder)
     with reading(console) as progress:
         data, labelled = build_data.load_data(config, components, progress, check)
     if labels_from is not None:
@@ -199,7 +202,8 @@ def _train(
             train_and_save(config, method, loader, state, None, folder, display, fabric)
         return trained
     if folder is not None and not resume:
-        folder.create(config, task, build_data.fingerprint(data), labelled, data.train.encoding)
+        encoder = build_data.encoder_of(config, components)
+        folder.create(config, task, build_data.fingerprint(data), labelled, data.train.encoding, encoder)
     with explain_lost_process(config.folder), folder.locked() if folder is not None else nullcontext():
         if folder is not None:
             folder.write_history(state.history)  # a killed run may have left it ahead of its checkpoint

@@ -22,6 +22,7 @@ from surelabel.config.run import RunConfig
 from surelabel.config.settings import CONFIG, read_run, write_yaml
 from surelabel.data.batch import Task
 from surelabel.data.tables.encoding import Encoding
+from surelabel.models.encoders.base import Encoder
 from surelabel.training.checkpoints import Damaged, read_checkpoint, write_checkpoint
 from surelabel.training.environment import environment
 from surelabel.training.state import TrainState
@@ -30,7 +31,7 @@ from surelabel.utils.files import atomic_write
 
 CHECKPOINT, PREVIOUS, BEST = "checkpoint.pt", "checkpoint-previous.pt", "checkpoint-best.pt"
 AVERAGED, RAW = "weights.safetensors", "weights-raw.safetensors"
-CROSSFIT = "crossfit.json"
+CROSSFIT, ENCODER = "crossfit.json", "encoder.json"
 # Files written during training.
 WRITTEN = (CHECKPOINT, PREVIOUS, BEST, AVERAGED, RAW, "metrics.jsonl", "result.json")
 
@@ -41,6 +42,7 @@ class RunFolder:
     config.yaml        the complete config
     task.json          shape, classes and normalisation of the samples
     table.json         for a table: how its columns become numbers
+    encoder.json       of a run on features: which network made them, and a hash of its weights
     split.json         the indices of the labelled training samples, and a fingerprint of the data
     environment.json   versions, commit, threads
     metrics.jsonl      one line per evaluation
@@ -73,7 +75,13 @@ class RunFolder:
                 pass
 
     def create(
-        self, config: RunConfig, task: Task, data: str, labelled: NDArray[np.int64], table: Encoding | None = None
+        self,
+        config: RunConfig,
+        task: Task,
+        data: str,
+        labelled: NDArray[np.int64],
+        table: Encoding | None = None,
+        encoder: Encoder | None = None,
     ) -> None:
         """Make the folder with the files known before the first step: all of them or, if killed, none."""
         self.check_absent()
@@ -87,6 +95,9 @@ class RunFolder:
                 half._write_json("environment.json", environment())
                 if table is not None:
                     half._write_json("table.json", table.as_json())
+                if encoder is not None:
+                    keys = ("name", "revision", "fingerprint", "dimensions")
+                    half._write_json(ENCODER, {key: getattr(encoder, key) for key in keys})
                 write_yaml(config, half.path / CONFIG)
                 half.path.replace(self.path)
         self.config = config
@@ -134,6 +145,19 @@ class RunFolder:
             before = (stored.shape, stored.classes, stored.dtype, read["data"])
         if (task.shape, task.classes, task.dtype, data) != before:
             raise UserError(f"{self.path} was started with other data: the samples or labels have changed since")
+
+    def check_same_encoder(self, encoder: Encoder | None) -> None:
+        """Raise if this is not the encoder that the run was trained with, as far as that is known."""
+        if encoder is None or not (self.path / ENCODER).exists():
+            return
+        with self._damage(ENCODER) as read:
+            before, revision = str(read["fingerprint"]), read["revision"]
+        if encoder.fingerprint != before:
+            remedy = f": pin its revision, {encoder.name}@{revision}" if revision else ""
+            raise UserError(
+                f"{self.path}: encoder {encoder.name} has other weights, or prepares samples otherwise, than the one "
+                f"that the run was trained with{remedy}"
+            )
 
     @property
     def has_checkpoint(self) -> bool:

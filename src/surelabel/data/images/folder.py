@@ -11,6 +11,7 @@ from surelabel.data.images.cache import Pictures, decoded
 from surelabel.data.images.decode import Header
 from surelabel.data.images.layout import check_each_class, check_known_classes, files_below, read_layout
 from surelabel.data.images.map_files import Progress, printable
+from surelabel.data.images.scaling import PLAIN, Scaling
 from surelabel.data.source import UNLABELLED, DataSet, FilesSkipped, Source
 from surelabel.utils.errors import UserError
 
@@ -54,14 +55,14 @@ def load(
     size: int | None = None,
     label_files: Sequence[str | Path] = (),
     progress: Progress | None = None,
-    crop: float = 1.0,
+    scaling: Scaling = PLAIN,
 ) -> DataSet:
     """A data set out of an image folder; `docs/data.md` describes the layouts.
 
     Images become size × size; without `size` they take the size that at least half of them have (256 pixels at most),
     else 32 × 32. They have one channel if all files are grey. Classes are the sorted names found among the training
     images. `label_files` are tables of files and classes, of which a later one overrides an earlier one; without any, a
-    labels.csv in the folder is one. `crop` is that of `decode`.
+    labels.csv in the folder is one.
     """
     folder = Path(folder)
     if size is not None and size < 1:
@@ -69,7 +70,7 @@ def load(
     layout = read_layout(folder, [Path(file) for file in label_files])
     check_known_classes(layout, layout.classes)
     everything = [file for files in layout.parts.values() for file in files]
-    pictures = decoded(folder, everything, size, progress, crop)
+    pictures = decoded(folder, everything, size, progress, scaling)
     sources = {
         part: _source(pictures, files, layout.class_of, layout.classes, folder) for part, files in layout.parts.items()
     }
@@ -84,18 +85,18 @@ def load_unlabelled(
     classes: Sequence[str],
     shape: tuple[int, int, int],
     progress: Progress | None = None,
-    crop: float = 1.0,
+    scaling: Scaling = PLAIN,
 ) -> FolderSource:
     """Every image below a folder, whatever the names of its sub-folders, as (channels, height, width) = `shape`."""
     folder = Path(folder)
     own = folder / "labels.csv"
     files = sorted(file.relative_to(folder).as_posix() for file in files_below(folder) if file != own)
-    pictures = decoded(folder, files, Header(*shape[1:], grey=shape[0] == 1), progress, crop)
+    pictures = decoded(folder, files, Header(*shape[1:], grey=shape[0] == 1), progress, scaling)
     return _source(pictures, files, {}, tuple(classes), folder)
 
 
 def load_labelled(
-    folder: str | Path, classes: Sequence[str], shape: tuple[int, int, int], crop: float = 1.0
+    folder: str | Path, classes: Sequence[str], shape: tuple[int, int, int], scaling: Scaling = PLAIN
 ) -> FolderSource:
     """The labelled images of a folder, of its test part if it has one, as (channels, height, width) = `shape`."""
     folder = Path(folder)
@@ -108,7 +109,7 @@ def load_labelled(
         )
     # All of the folder, as `load_unlabelled` decodes it: their caches are one.
     everything = sorted(file for part in layout.parts.values() for file in part)
-    pictures = decoded(folder, everything, Header(*shape[1:], grey=shape[0] == 1), crop=crop)
+    pictures = decoded(folder, everything, Header(*shape[1:], grey=shape[0] == 1), scaling=scaling)
     return _source(pictures, files, layout.class_of, tuple(classes), folder)
 
 

@@ -5,10 +5,10 @@ import re
 from surelabel.config.encoders import ENCODERS
 from surelabel.config.run import Network
 from surelabel.models.backbones.mlp import MLP
-from surelabel.models.backbones.pretrained import EfficientNetLite
 from surelabel.models.backbones.projection import Projection
 from surelabel.models.backbones.resnet import BLOCKS, SMALL, ResNet
 from surelabel.models.backbones.wideresnet import WideResNet
+from surelabel.models.encoders.efficientnet import EfficientNetLite
 from surelabel.utils.errors import UserError
 
 __all__ = ["MLP", "EfficientNetLite", "Projection", "ResNet", "WideResNet", "backbone"]

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Literal
 
@@ -29,6 +29,10 @@ class Preprocessing:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     scaling: Scaling = PLAIN
+
+    def at(self, side: int | None) -> "Preprocessing":
+        """The same for another side, where one is given."""
+        return self if side is None else replace(self, side=side)
 
 
 class Encoder(ABC):
@@ -80,8 +84,14 @@ class TorchEncoder(Encoder):
         self.module = Normalised(self.network, preprocessing).eval().to(device)
         self.device = device
         side = preprocessing.side
-        with torch.inference_mode():
-            self.dimensions = dimensions_of(name, self.module(torch.zeros((2, 3, side, side), device=device)).shape)
+        try:
+            with torch.inference_mode():
+                shape = self.module(torch.zeros((2, 3, side, side), device=device)).shape
+        except UserError:
+            raise
+        except Exception as error:  # whatever a network raises of a size that it was not made for
+            raise UserError(f"encoder {name} cannot read pictures of {side} × {side} pixels: {error}") from error
+        self.dimensions = dimensions_of(name, shape)
         self.fingerprint = fingerprint_of(network, preprocessing)
 
     def __call__(self, batch: Batch) -> NDArray[np.float32]:
@@ -105,7 +115,7 @@ def dimensions_of(name: str, shape: Sequence[int]) -> int:
     return shape[1]
 
 
-def fingerprint_of(network: nn.Module, preprocessing: Preprocessing | None) -> str:
+def fingerprint_of(network: nn.Module, preprocessing: object) -> str:
     """A hash of all weights and of how samples are prepared."""
     digest = blake2b(repr(preprocessing).encode(), digest_size=16)
     for name, tensor in sorted(network.state_dict().items()):
