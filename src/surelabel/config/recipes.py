@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from surelabel.config.benchmarks import BENCHMARKS
-from surelabel.config.encoders import DEFAULT, NGRAMS
+from surelabel.config.encoders import DEFAULT, NGRAMS, NONE
 from surelabel.config.methods import ON_FEATURES, find, names
 from surelabel.config.run import (
     Align,
@@ -121,6 +121,8 @@ def embeddings(method: str, data: str, labels: int | str = "all") -> RunConfig:
 
 def texts(method: str, data: str, labels: int | str = "all", encoder: str = NGRAMS) -> RunConfig:
     """Texts as features of an encoder, trained on like embeddings."""
+    if encoder == NONE:
+        raise UserError(f"texts are learnt from as an encoder describes them: choose one, such as {NGRAMS}")
     config = embeddings(method, data, labels)
     if find(method).family != "sure":
         config = replace(config, network=replace(config.network, name="mlp-1-256"))

@@ -14,6 +14,7 @@ from surelabel.utils.errors import UserError
 
 if TYPE_CHECKING:
     from surelabel.data.tables.encoding import Encoding
+    from surelabel.models.encoders.base import Encoder
 
 Images = NDArray[np.uint8] | NDArray[np.float32]
 Kind = Literal["samples", "table", "features", "texts"]
@@ -46,6 +47,7 @@ class Source(ABC):
     notes: tuple[str, ...] = ()  # what was noticed while reading
     skipped: FilesSkipped = ()  # what could not be read
     encoding: "Encoding | None" = None  # of a table: how its columns became numbers
+    encoder: "Encoder | None" = None  # of features: what made them
     features: NDArray[np.float32] | None = None  # [N, D], where the samples are features or embeddings
     block_size = 1  # samples that are best read together, as neighbours
     groups: NDArray[np.int64] | None = None  # [N], the same for samples that belong together, such as one patient's
@@ -97,7 +99,7 @@ class Derived(Source):
         self.labels, self.classes, self.shape = whole.labels, whole.classes, whole.shape
         self.kind, self.description, self.notes = whole.kind, whole.description, whole.notes
         self.skipped, self.encoding, self.features = whole.skipped, whole.encoding, whole.features
-        self.block_size, self.groups = whole.block_size, whole.groups
+        self.block_size, self.groups, self.encoder = whole.block_size, whole.groups, whole.encoder
         self.suggested, self.ids = whole.suggested, whole.ids
 
     def __len__(self) -> int:

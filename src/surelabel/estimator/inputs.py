@@ -85,19 +85,6 @@ class TextInput:
         return DataSet("X", self.source(X, labels, classes))
 
 
-def texts_of(X: Any) -> list[str]:
-    """X as texts; raises a `ValueError` for anything else."""
-    if isinstance(X, str):
-        raise ValueError("X is one text: give a list of texts")
-    values = list(X[X.columns[0]]) if is_frame(X) and len(X.columns) == 1 else np.asarray(X, dtype=object).tolist()
-    wrong = next((place for place, value in enumerate(values) if not isinstance(value, str)), None)
-    if wrong is not None:
-        raise ValueError(f"kind 'texts' needs texts, and X[{wrong}] is {str(values[wrong])[:40]}: convert or leave it out")
-    if not values:
-        raise ValueError("X is empty: 0 texts, and a minimum of 1 is required")
-    return values
-
-
 @dataclass(frozen=True)
 class ImageInput:
     """Images [n, h, w] or [n, h, w, c] with c = 1 or 3, as uint8 or other numbers.

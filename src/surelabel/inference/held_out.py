@@ -103,7 +103,7 @@ def _check_leakage(source: Source, index: NDArray[np.int64], trained_on: set[byt
 
 
 def _trained_on(run: TrainedRun) -> set[bytes]:
-    """Hashes of the labelled training samples; none where rows or texts of the pool are equal, as then equality proves nothing."""
+    """Hashes of the labelled training samples; none where rows or texts are equal: then it proves nothing."""
     source = run.data.train
     may_repeat = source.kind == "table" or source.texts(np.arange(1)) is not None
     if may_repeat and len(set(_hashes(source, np.arange(len(source))))) < len(source):

@@ -9,7 +9,27 @@ from surelabel.models.encoders import ngrams
 from surelabel.models.encoders.ngrams import Ngrams, learn
 from surelabel.utils.errors import UserError
 
-WORDS = "the cat sat on a mat while dogs ran over hills to see birds and fish swim near boats".split()
+WORDS = [
+    "the",
+    "cat",
+    "sat",
+    "on",
+    "a",
+    "mat",
+    "while",
+    "dogs",
+    "ran",
+    "over",
+    "hills",
+    "to",
+    "see",
+    "birds",
+    "and",
+    "fish",
+    "swim",
+    "near",
+    "boats",
+]
 TEXTS = [" ".join(np.random.default_rng(seed).choice(WORDS, 12)) for seed in range(60)]
 
 

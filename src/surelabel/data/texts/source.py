@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from statistics import median
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from surelabel.data.labels import number_labels
 from surelabel.data.source import Images, Kind, Source
+from surelabel.data.tables.frames import is_frame
 from surelabel.utils.errors import UserError
 from surelabel.utils.words import some
 
@@ -67,6 +69,21 @@ class TextSource(Source):
                 f"Only the first {MOST_CHARACTERS:,} characters are read of {len(long):,} texts ({some(long, SHOWN)})"
             )
         return tuple(notes)
+
+
+def texts_of(X: Any) -> list[str]:
+    """A list, an array or a column of texts."""
+    if isinstance(X, str):
+        raise UserError("one text is given: give a list of texts")
+    values = list(X[X.columns[0]]) if is_frame(X) and len(X.columns) == 1 else np.asarray(X, dtype=object).tolist()
+    wrong = next((place for place, value in enumerate(values) if not isinstance(value, str)), None)
+    if wrong is not None:
+        raise UserError(
+            f"texts are needed, and sample {wrong} is {str(values[wrong])[:40]}: convert it, or leave it out"
+        )
+    if not values:
+        raise UserError("there are 0 texts, and a minimum of 1 is required")
+    return values
 
 
 def _kept(text: str) -> str:

@@ -5,7 +5,6 @@ runs of four letters. N-grams are known by their hashes, so that no word of a te
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Any
@@ -18,7 +17,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.preprocessing import normalize
 
 from surelabel.config.encoders import NGRAMS
-from surelabel.models.encoders.base import Batch, Encoder, Preprocessing, Reads
+from surelabel.models.encoders.base import Batch, Encoder, Reads
 from surelabel.utils.errors import UserError
 
 KINDS = (("word", (1, 2)), ("char_wb", (4, 4)))  # chosen on texts that are in no table (docs/text.md)
@@ -29,32 +28,42 @@ BATCH = 1000  # texts whose counts are in memory together
 FITTED = 20_000  # texts that it is fitted to; of a larger pool, some that are evenly spread
 
 
-@dataclass(frozen=True, eq=False)
+class Unfitted(Encoder):
+    """The encoder before it has seen a pool."""
+
+    name, fingerprint, dimensions, preprocessing = NGRAMS, "", 0, None
+    reads: Reads = "texts"
+
+    def fitted(self, texts: Sequence[str]) -> Encoder:
+        return learn(texts)
+
+    def __call__(self, batch: Batch) -> NDArray[np.float32]:
+        raise UserError(f"encoder {NGRAMS} must be fitted to a pool of texts first")
+
+
+def opened(*_: Any) -> Encoder:
+    return Unfitted()
+
+
 class Ngrams(Encoder):
     """Texts -> features [n, D]: the counts of each kind, weighted (tf-idf) and of length one, on D directions.
 
-    The V n-grams of the pool that count are `kept`, sorted; those of the second kind have numbers from `HASHES` on.
+    The n-grams of the pool that count are `kept` [V], sorted; those of the second kind have numbers from `HASHES` on.
+    The rarer one is, the larger its weight [V]. `directions` are [V, D].
     """
 
-    kept: NDArray[np.int64]  # [V]
-    weights: NDArray[np.float32]  # [V], the rarer an n-gram, the larger
-    directions: NDArray[np.float16]  # [V, D]
-
-    name = NGRAMS
+    name, preprocessing, ranked = NGRAMS, None, True
     reads: Reads = "texts"
-    preprocessing: Preprocessing | None = None
-    revision = None
 
-    @property
-    def dimensions(self) -> int:  # type: ignore[override]
-        return int(self.directions.shape[1])
-
-    @property
-    def fingerprint(self) -> str:  # type: ignore[override]
+    def __init__(self, kept: NDArray[np.int64], weights: NDArray[np.float32], directions: NDArray[np.float16]) -> None:
+        if directions.ndim != 2 or not kept.shape == weights.shape == directions.shape[:1]:
+            raise ValueError(f"its parts have the shapes {kept.shape}, {weights.shape} and {directions.shape}")
+        self.kept, self.weights, self.directions = kept, weights, directions
+        self.dimensions = directions.shape[1]
         digest = blake2b(digest_size=16)
         for values in self.tensors().values():
             digest.update(values.tobytes())
-        return digest.hexdigest()
+        self.fingerprint = digest.hexdigest()
 
     def __call__(self, batch: Batch) -> NDArray[np.float32]:
         texts, directions = list(map(str, batch)), self.directions.astype(np.float32)
@@ -63,7 +72,6 @@ class Ngrams(Encoder):
         return np.concatenate(rows).astype(np.float32)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """What a run folder keeps of it."""
         return {"kept": self.kept, "weights": self.weights, "directions": self.directions}
 
 
