@@ -5,6 +5,7 @@ import json
 import pickle
 import shutil
 from dataclasses import replace
+from html import escape
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ TOPICS = {
     "sport": ["match", "goal", "team", "referee", "stadium", "league", "striker", "coach", "season", "victory"],
 }
 OTHER = ["the", "a", "we", "they", "it", "was", "very", "today", "again", "here", "about", "some"]
+HOSTILE = "<script>alert(1)</script> "
 QUICK = ["--steps", "3", "--network.name", "members-10-8", "--threads", "1", "--device", "cpu"]
 
 
@@ -39,8 +41,7 @@ Y = np.array([("food", "sport").index(name) if name else -1 for name in LABELS])
 def trained(tmp_path_factory):
     """A run on a .jsonl file, made by the command."""
     folder = tmp_path_factory.mktemp("texts")
-    rows = [{"text": text, "label": label or None} for text, label in zip(TEXTS, LABELS, strict=True)]
-    rows[40]["text"] = "<script>alert(1)</script> " + TEXTS[40]
+    rows = [{"text": HOSTILE + text, "label": label or None} for text, label in zip(TEXTS, LABELS, strict=True)]
     (folder / "mails.jsonl").write_text("\n".join(map(json.dumps, rows)))
     assert main(["fit", str(folder / "mails.jsonl"), *QUICK, "--out", str(folder / "run")]) == 0
     return folder
@@ -61,17 +62,16 @@ def test_fit_predicts_the_unlabelled(trained):
 def test_a_stored_run_predicts_as_the_new_one_did(trained):
     run = load(trained / "run")
     rows = read(trained / "run" / "predictions.csv")
-    found = run.predict([TEXTS[int(row["sample"])] for row in rows if row["sample"] != "40"])
-    expected = [float(row["confidence"]) for row in rows if row["sample"] != "40"]
+    found = run.predict([HOSTILE + TEXTS[int(row["sample"])] for row in rows])
+    expected = [float(row["confidence"]) for row in rows]
     np.testing.assert_allclose(found.confidence, expected, atol=2e-6)
     assert run.encoder.fingerprint == json.loads((trained / "run" / "encoder.json").read_text())["fingerprint"]
 
 
 def test_page_shows_texts_escaped(trained):
     page = (trained / "run" / "report.html").read_text()
-    assert "<script>alert(1)" not in page
-    assert page.count("<blockquote>") > 20
-    assert any(text in page for text in TEXTS[30:])
+    assert HOSTILE not in page
+    assert page.count(f"<blockquote>{escape(HOSTILE)}") == page.count("<blockquote>") >= 20
 
 
 def test_new_folders_tables_and_lists_are_predicted(trained, tmp_path):
@@ -94,7 +94,7 @@ def test_new_folders_tables_and_lists_are_predicted(trained, tmp_path):
 def test_suggestions_show_the_texts(trained, tmp_path):
     assert main(["suggest", str(trained / "run"), "-n", "3", "-o", str(tmp_path / "next.csv")]) == 0
     for row in read(tmp_path / "next.csv"):
-        assert row["text"].endswith(TEXTS[int(row["sample"])])
+        assert row["text"] == HOSTILE + TEXTS[int(row["sample"])]
         assert (row["label"], row["drawn"]) == ("", "suggested")
 
 
@@ -127,7 +127,7 @@ def test_held_out_texts_have_no_part_in_the_encoder(trained, tmp_path):
     from surelabel.models.encoders.ngrams import learn
 
     pool = run.data.train.texts(np.arange(len(run.data.train)))
-    assert len(pool) == len(TEXTS) - 15
+    assert len(pool) == len(TEXTS) - 16  # a half of 15 labels of each class, rounded
     assert run.encoder.fingerprint == learn(pool).fingerprint
 
 

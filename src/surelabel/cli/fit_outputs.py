@@ -118,8 +118,8 @@ def data_warnings(run: TrainedRun) -> list[str]:
     """What should make one doubt: samples that no label seems to name, and test pictures that are in training."""
     data, labelled = run.data, run.labelled
     notes = [describe_unnamed(run.unnamed)] if run.unnamed else []
-    if data.test is not None and (texts := data.train.texts(labelled)) is not None:
-        return [*notes, *_copied_texts(data.test, texts)]
+    if (texts := data.train.texts(labelled)) is not None:
+        return notes if data.test is None else [*notes, *_copied_texts(data.test, texts)]
     pictures = data.train.pictures(np.arange(1)).ndim == 4
     if data.test is not None and pictures and len(data.test) + len(labelled) <= MOST_COMPARED:
         pairs = near_duplicates(_batches(data.train, labelled), _batches(data.test, np.arange(len(data.test))))
