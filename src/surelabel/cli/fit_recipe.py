@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from surelabel.config.benchmarks import NAMED_DATA
-from surelabel.config.encoders import DEFAULT
+from surelabel.config.encoders import DEFAULT, NGRAMS
 from surelabel.config.methods import find
-from surelabel.config.recipes import SIZES, embeddings, pictures, recipe
+from surelabel.config.recipes import SIZES, embeddings, pictures, recipe, texts
 from surelabel.config.run import ARRAY_FILES, RunConfig
 from surelabel.config.settings import CONFIG, read_run
 from surelabel.utils.errors import UserError
@@ -22,6 +22,8 @@ def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str
     data = choice.get("data", "phc")
     encoder = asked.get("encoder", "none")
     own = data not in NAMED_DATA
+    if own and _are_texts(data, asked):
+        return _of_texts(choice, asked.get("encoder", NGRAMS), extra)
     free = "size" not in extra and asked.get("network.name", "members-").startswith("members-")
     if encoder == "none" and own and free and "encoder" not in asked and Path(data).is_dir():
         from surelabel.data.probe import looks_photographic
@@ -64,6 +66,20 @@ def _embedding_column(file: Path, asked: str | None) -> str | None:
 
     found = list_columns(file)
     return found[0] if len(found) == 1 else None
+
+
+def _are_texts(data: str, asked: dict[str, Any]) -> bool:
+    if Path(data).is_dir():
+        from surelabel.data.probe import holds_texts
+
+        return holds_texts(data)
+    return RunConfig(data=data, text_column=asked.get("text_column")).of_texts
+
+
+def _of_texts(choice: dict[str, Any], encoder: str, extra: dict[str, str]) -> RunConfig:
+    if "size" in extra:
+        raise UserError("the paper has no texts: leave --size out")
+    return texts(**({"method": "sure", "labels": "all"} | choice), encoder=encoder)
 
 
 def check_together(given: dict[str, Any], extra: dict[str, str]) -> None:
@@ -127,7 +143,7 @@ def from_run(given: dict[str, Any], extra: dict[str, str]) -> tuple[dict[str, An
     config = read_folder(folder, "--from")
     inside = Path(config.data, "labels.csv")
     earlier = config.label_files or ((str(inside),) if inside.is_file() else ())
-    if not earlier and not (config.may_have_ids or (config.tabular and config.labels == "all")):
+    if not earlier and not (config.may_have_ids or (config.has_columns and config.labels == "all")):
         raise UserError(
             f"{folder} took its labels from {config.data} itself: --from is for arrays, for folders of pictures whose "
             "classes a .csv file names, and for tables of which all labels are used. Add the new labels there, and fit "

@@ -9,6 +9,7 @@ from surelabel.utils.errors import UserError, suggestion
 ENCODERS = {"efficientnet-lite0": 224, "efficientnet-lite2": 260}  # the side of the input in pixels
 DEFAULT = "efficientnet-lite2"
 NONE = "none"
+NGRAMS = "ngrams"  # of texts, fitted to the pool
 CUSTOM = "custom"  # a callable that is passed in Python
 
 
@@ -32,7 +33,7 @@ PROVIDERS = {
         Provider("onnx", "FILE", ("onnxruntime",), "export"),
     )
 }
-FORMS = (*ENCODERS, *(f"{provider.prefix}:{provider.rest}" for provider in PROVIDERS.values()))
+FORMS = (*ENCODERS, NGRAMS, *(f"{provider.prefix}:{provider.rest}" for provider in PROVIDERS.values()))
 
 
 def split_name(name: str) -> tuple[str, str, str | None]:
@@ -50,7 +51,7 @@ def check_name(name: str) -> None:
     """Raise unless there can be an encoder of this name."""
     prefix, rest, revision = split_name(name)
     if not prefix:
-        if name not in (*ENCODERS, NONE, CUSTOM):
+        if name not in (*ENCODERS, NGRAMS, NONE, CUSTOM):
             raise UserError(f"there is no encoder {name!r}.{suggestion(name, (NONE, *FORMS))}")
         return
     if prefix not in PROVIDERS:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from surelabel.config.benchmarks import BENCHMARKS
-from surelabel.config.encoders import DEFAULT
+from surelabel.config.encoders import DEFAULT, NGRAMS, NONE
 from surelabel.config.methods import ON_FEATURES, find, names
 from surelabel.config.run import (
     Align,
@@ -80,6 +80,10 @@ def recipe(
         if size != "laptop":
             raise UserError("the paper has no tables: leave the size out")
         return table(method, data, "all" if labels is None else labels)
+    if RunConfig(data=data).of_texts:
+        if size != "laptop":
+            raise UserError("the paper has no texts: leave the size out")
+        return texts(method, data, "all" if labels is None else labels)
     if family == "sure":
         if size != "laptop":
             raise UserError("sure is not of the paper: leave the size out")
@@ -113,6 +117,16 @@ def embeddings(method: str, data: str, labels: int | str = "all") -> RunConfig:
     """The same on rows whose columns are directions of one space."""
     config = table(method, data, labels)
     return replace(config, sure=replace(config.sure, project=find(method).family == "sure"))
+
+
+def texts(method: str, data: str, labels: int | str = "all", encoder: str = NGRAMS) -> RunConfig:
+    """Texts as features of an encoder, trained on like embeddings."""
+    if encoder == NONE:
+        raise UserError(f"texts are learnt from as an encoder describes them: choose one, such as {NGRAMS}")
+    config = embeddings(method, data, labels)
+    if find(method).family != "sure":
+        config = replace(config, network=replace(config.network, name="mlp-1-256"))
+    return replace(config, encoder=encoder)
 
 
 def _members(config: RunConfig) -> RunConfig:

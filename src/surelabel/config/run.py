@@ -20,6 +20,7 @@ from surelabel.config.constraints import (
     ReadIf,
     Share,
 )
+from surelabel.config.encoders import NGRAMS
 from surelabel.config.methods import TAUGHT, find
 from surelabel.utils.errors import UserError
 from surelabel.utils.literals import Device, Drawn, Precision
@@ -37,6 +38,8 @@ CUSTOM = "custom"  # the name of a user component that is passed in Python
 TABLE_VIEWS = ("noise", "corrupt")  # the other views are for images
 TABLE_FILES = (".csv", ".parquet")
 ARRAY_FILES = (".npy", ".npz", ".safetensors")
+JSON_LINES = ".jsonl"
+TEXT_COLUMN = "text"  # of JSON lines, unless another is named
 ViewName = Literal["none", "weak", "strong", "shift", "strong-shift", "periodic", "noise", "corrupt", "custom"]
 
 # Settings about where a run is computed, not about what.
@@ -392,6 +395,8 @@ class RunConfig:
         id_column: the column of a .parquet file of embeddings, and of tables of labels, that names the rows; default:
             id, path, file, image or sample, where there is one
         label_column: the column of a table with the labels; default: label, class, target or y
+        text_column: the column of a .csv or .parquet file with texts to learn from, or the key in a .jsonl file, text
+            by default
         group_column: a column of a table that says which rows belong together, such as a patient's name: where one is
             left out or held out, no label of the others is learnt. It is no feature
         labels: a .csv file with the names of pictures (of a table or an array: the numbers of rows, from 0) and their
@@ -400,7 +405,7 @@ class RunConfig:
             10%, or all
         drawn: how the labelled samples were chosen: at random from the pool, or per class, so that they do not tell how
             frequent the classes are; auto: per class if all classes have equally many
-        encoder: a pretrained network that is not trained; its features of each picture are computed once:
+        encoder: a pretrained network that is not trained; its features of each picture or text are computed once:
             efficientnet-lite2, or -lite0, which takes half the time
         image_size: side in pixels that pictures in a folder are scaled and cropped to; default: that of a pretrained
             network, else the most frequent side, at most 256
@@ -429,8 +434,11 @@ class RunConfig:
     data_dir: str | None = None
     embedding_column: Annotated[str | None, ReadIf(lambda config: config.data.lower().endswith(".parquet"))] = None
     id_column: Annotated[str | None, ReadIf(lambda config: config.may_have_ids)] = None
-    label_column: Annotated[str | None, ReadIf(lambda config: config.tabular or config.embedding_column)] = None
-    group_column: Annotated[str | None, ReadIf(lambda config: config.tabular)] = None
+    label_column: Annotated[str | None, ReadIf(lambda config: config.has_columns)] = None
+    text_column: Annotated[str | None, ReadIf(lambda config: config.has_columns)] = None
+    group_column: Annotated[
+        str | None, ReadIf(lambda config: config.has_columns and config.embedding_column is None)
+    ] = None
     labels: int | str = "10%"
     drawn: Annotated[Drawn, ReadIf(lambda config: config.leaves_labels_out)] = "auto"
     encoder: str = "none"
@@ -502,8 +510,7 @@ class RunConfig:
     @property
     def has_image_files(self) -> bool:
         """Whether images are read from files, and may be scaled."""
-        rows = self.tabular or self.embedding_column is not None
-        return not rows and (self.data not in NAMED_DATA or self.data == "imagenet")
+        return not (self.has_columns or self.of_texts) and (self.data not in NAMED_DATA or self.data == "imagenet")
 
     def sees(self, view: str) -> bool:
         """Whether the method uses this view of tables or features."""
@@ -519,14 +526,24 @@ class RunConfig:
         return self.teaches is not None or find(self.method).averaged
 
     @property
+    def has_columns(self) -> bool:
+        """Whether the data are rows in a file whose columns have names."""
+        return self.data.lower().endswith((*TABLE_FILES, JSON_LINES))
+
+    @property
     def tabular(self) -> bool:
-        """Whether the data are a table in a file."""
-        return self.data.lower().endswith(TABLE_FILES) and self.embedding_column is None
+        """Whether the data are a table in a file, whose columns are learnt from."""
+        return self.data.lower().endswith(TABLE_FILES) and self.text_column is None and self.embedding_column is None
 
     @property
     def may_have_ids(self) -> bool:
         """Whether the data are in a file of arrays or embeddings, which may say what its rows are called."""
         return self.embedding_column is not None or self.data.endswith(ARRAY_FILES)
+
+    @property
+    def of_texts(self) -> bool:
+        """Whether the config alone tells that samples are texts; the files in a folder may tell it too."""
+        return self.encoder == NGRAMS or self.text_column is not None or self.data.lower().endswith(JSON_LINES)
 
     @property
     def small(self) -> bool:

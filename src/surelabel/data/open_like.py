@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.config.run import TABLE_FILES
+from surelabel.config.run import JSON_LINES, TABLE_FILES
 from surelabel.data.arrays.parquet import find_columns
 from surelabel.data.images.folder import load_labelled, load_unlabelled
 from surelabel.data.images.labels_csv import read_labels_csv
-from surelabel.data.images.layout import image_files
+from surelabel.data.images.layout import files_below
 from surelabel.data.images.map_files import printable
 from surelabel.data.images.scaling import PLAIN, Scaling
 from surelabel.data.open import NAMED, open_data
@@ -18,6 +18,9 @@ from surelabel.data.shards import source as shards
 from surelabel.data.source import UNLABELLED, Source
 from surelabel.data.tables import source as tables
 from surelabel.data.tables.encoding import Encoding
+from surelabel.data.tables.rows import LABEL_COLUMNS, NoLabelColumn
+from surelabel.data.texts import folder as text_folder
+from surelabel.data.texts import table as text_table
 from surelabel.utils.errors import UserError
 from surelabel.utils.words import some
 
@@ -36,10 +39,13 @@ class Form:
     id_column: str | None = None  # of the same
     of_rows: bool = False  # whether samples are embeddings
     folder: Path | None = None
+    text_column: str | None = None  # of a table, where samples are texts
 
 
 def open_like(data: str, form: Form, data_dir: str | None = None) -> Source:
-    """All rows of a table, all pictures of a folder; of anything else the test set, or what there is."""
+    """All rows of a table, all pictures or texts of a folder; of anything else the test set, or what there is."""
+    if form.text_column is not None:
+        return _unlabelled_texts(Path(data_dir or ".", data), form, form.text_column)
     if form.encoding is not None:
         check_table(data, form)
         return tables.load_unlabelled(Path(data_dir or ".", data), form.encoding, form.classes, form.label_column)
@@ -57,7 +63,9 @@ def open_labelled_like(
     A table of files and classes may name files in the folder `pictures`, or in the one that the run was trained on.
     """
     source: Source
-    if form.encoding is not None:
+    if form.text_column is not None:
+        source = _labelled_texts(Path(data), form, form.text_column, pictures)
+    elif form.encoding is not None:
         check_table(data, form)
         source = _labelled_rows(data, form, form.encoding)
     elif form.picture_shape is not None and data.lower().endswith(".csv") and not Path(data).is_dir():
@@ -68,6 +76,32 @@ def open_labelled_like(
         _check_no_table(data, form)
         source = _open_set(data, form, data_dir if data in NAMED else None)
     return source, _numbers(source, data, form.classes)
+
+
+def _unlabelled_texts(path: Path, form: Form, column: str) -> Source:
+    if path.is_dir():
+        return text_folder.load_unlabelled(path, form.classes)
+    _check_has_columns(path, form)
+    return text_table.load_unlabelled(path, column, form.classes)
+
+
+def _labelled_texts(path: Path, form: Form, column: str, texts: str | None) -> Source:
+    """Texts with their classes; a table that has none of the texts names files, in `texts` or in the run's folder."""
+    if path.is_dir():
+        return text_folder.load_labelled(path, form.classes)
+    if path.suffix.lower() == ".csv" and form.folder is not None and form.folder.is_dir():
+        folder, class_of = _where_listed(path, texts, form)
+        return text_folder.load_listed(folder, class_of)
+    _check_has_columns(path, form)
+    return text_table.load_labelled(path, column, form.classes, form.label_column)
+
+
+def _check_has_columns(path: Path, form: Form) -> None:
+    if path.suffix.lower() not in (*TABLE_FILES, JSON_LINES):
+        kinds = f"{', '.join(TABLE_FILES)} or {JSON_LINES}"
+        raise UserError(
+            f"{form.name} was trained on texts: give it a folder of .txt files or a file {kinds}, not {path}"
+        )
 
 
 def _is_folder(data: str) -> bool:
@@ -110,8 +144,8 @@ def _labelled_rows(data: str, form: Form, encoding: Encoding) -> Source:
     """The rows of a table with their labels, in a column named as in the training table."""
     try:
         return tables.load_labelled(data, encoding, form.classes, form.label_column)
-    except tables.NoLabelColumn as error:
-        asked = f"one of {', '.join(tables.LABEL_COLUMNS)}" if form.label_column is None else repr(form.label_column)
+    except NoLabelColumn as error:
+        asked = f"one of {', '.join(LABEL_COLUMNS)}" if form.label_column is None else repr(form.label_column)
         raise UserError(
             f"{data} needs one column with the labels, named {asked}, as in the table of {form.name}"
         ) from error
@@ -153,7 +187,7 @@ def _where_listed(listed: Path, pictures: str | None, form: Form) -> tuple[Path,
     folders = {place.resolve(): place for place in reversed(places) if place.is_dir() and not shards.are_in(place)}
     found, errors = [], []
     for folder in reversed(folders.values()):
-        present = {file.relative_to(folder).as_posix() for file in image_files(folder)}
+        present = {file.relative_to(folder).as_posix() for file in files_below(folder)}
         try:
             rows = read_labels_csv(listed, present, folder)
             found.append((folder, {file: row.label for file, row in rows.items()}))

@@ -14,9 +14,10 @@ from surelabel.utils.errors import UserError
 
 if TYPE_CHECKING:
     from surelabel.data.tables.encoding import Encoding
+    from surelabel.models.encoders.base import Encoder
 
 Images = NDArray[np.uint8] | NDArray[np.float32]
-Kind = Literal["samples", "table", "features"]
+Kind = Literal["samples", "table", "features", "texts"]
 FilesSkipped = tuple[tuple[str, str], ...]  # each file with the reason
 UNLABELLED = -1
 # Samples that statistics are taken of.
@@ -46,6 +47,7 @@ class Source(ABC):
     notes: tuple[str, ...] = ()  # what was noticed while reading
     skipped: FilesSkipped = ()  # what could not be read
     encoding: "Encoding | None" = None  # of a table: how its columns became numbers
+    encoder: "Encoder | None" = None  # of features: what made them
     block_size = 1  # samples that are best read together, as neighbours
     groups: NDArray[np.int64] | None = None  # [N], the same for samples that belong together, such as one patient's
     # [N], whose labels were asked for because they are hard: they do not speak for the others
@@ -76,6 +78,10 @@ class Source(ABC):
         """These samples as one would look at them: pictures, where the network sees their features."""
         return self.samples(index)
 
+    def texts(self, index: NDArray[np.int64]) -> Sequence[str] | None:
+        """These samples where they are texts, which the network sees the features of; else None."""
+        return None
+
     def content(self) -> Iterator[bytes]:
         """The bytes that all samples follow from, to tell whether they have changed."""
         return (samples.tobytes() for samples in in_batches(self, np.arange(len(self)), 256))
@@ -91,7 +97,7 @@ class Derived(Source):
         self.whole = whole
         self.labels, self.classes, self.shape = whole.labels, whole.classes, whole.shape
         self.kind, self.description, self.notes = whole.kind, whole.description, whole.notes
-        self.skipped, self.encoding = whole.skipped, whole.encoding
+        self.skipped, self.encoding, self.encoder = whole.skipped, whole.encoding, whole.encoder
         self.block_size, self.groups = whole.block_size, whole.groups
         self.suggested, self.ids = whole.suggested, whole.ids
 
@@ -109,6 +115,9 @@ class Derived(Source):
 
     def pictures(self, index: NDArray[np.int64]) -> Images:
         return self.whole.pictures(index)
+
+    def texts(self, index: NDArray[np.int64]) -> Sequence[str] | None:
+        return self.whole.texts(index)
 
     def prefetch(self, index: NDArray[np.int64]) -> None:
         self.whole.prefetch(index)
@@ -146,6 +155,9 @@ class Subset(Derived):
 
     def pictures(self, index: NDArray[np.int64]) -> Images:
         return self.whole.pictures(self.index[index])
+
+    def texts(self, index: NDArray[np.int64]) -> Sequence[str] | None:
+        return self.whole.texts(self.index[index])
 
     def prefetch(self, index: NDArray[np.int64]) -> None:
         self.whole.prefetch(self.index[index])

@@ -23,7 +23,8 @@ from surelabel.config.run import AVERAGING
 from surelabel.data.groups import group_numbers
 from surelabel.data.source import UNLABELLED, Source
 from surelabel.data.tables.frames import is_frame
-from surelabel.estimator.inputs import EmbeddingInput, ImageInput, TableInput
+from surelabel.data.texts.source import texts_of
+from surelabel.estimator.inputs import EmbeddingInput, ImageInput, TableInput, TextInput
 from surelabel.estimator.labels import column_of, unlabelled_in, without_gaps
 from surelabel.estimator.recipe import config_of
 from surelabel.models.network import Network
@@ -36,7 +37,7 @@ from surelabel.utils.literals import Device
 from surelabel.utils.rng import generator
 from surelabel.utils.signals import Stopped
 
-KINDS = ("auto", "embeddings", "table")
+KINDS = ("auto", "embeddings", "table", "texts")
 
 
 class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -49,7 +50,8 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         method: "auto" is "sure" for tables, embeddings and images described by an encoder, and "bam-uda" for other
             images; or another, such as "uda". `predict_std` is available for these two and any other with "bam-"
         kind: "table", whose columns are quantities of their own; "embeddings", whose columns are directions of one
-            space; "auto" takes rows for a table, and more axes for images
+            space; "texts", a list, an array or a column of them; "auto" takes rows for a table, and more axes for
+            images
         encoder: the pretrained network that describes images, such as "efficientnet-lite2", or a callable (images
             [n, c, h, w] -> features [n, d]); "auto": where efficientnet-lite2 is installed, suits the images, and
             `method` is "auto" or "sure"; "none": the network learns from their pixels
@@ -68,7 +70,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         method: str = "auto",
         *,
-        kind: Literal["auto", "embeddings", "table"] = "auto",
+        kind: Literal["auto", "embeddings", "table", "texts"] = "auto",
         encoder: str | Callable[[Any], Any] = "auto",
         steps: int | None = None,
         settings: Mapping[str, Any] | None = None,
@@ -124,21 +126,22 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 trained = fit(self.config_, console=console, components=components, save=self.out is not None)
             self.task_ = trained.task
             self._network = _for_predictions(trained.network)
-            encoder = build_data.encoder_of(self.config_, components)
+            encoder = trained.data.train.encoder
             self._fingerprint = None if encoder is None else encoder.fingerprint
+            self._fitted_encoder = encoder if encoder is not None and encoder.tensors() else None
         self.classes_ = classes
         return self
 
-    def _learn_input(self, X: Any) -> EmbeddingInput | ImageInput | TableInput:
+    def _learn_input(self, X: Any) -> EmbeddingInput | ImageInput | TableInput | TextInput:
         """How X is read."""
         if self.kind not in KINDS:
             raise UserError(f"kind {self.kind!r}: choose one of {', '.join(KINDS)}")
         if self.kind != "auto" and np.ndim(X) > 2:
             raise UserError(f"kind {self.kind!r} is for rows [n, d], and X has the shape {np.shape(X)}")
-        if self.kind == "embeddings":
+        if self.kind in ("embeddings", "texts"):
             if self.categorical:
-                raise UserError("categorical names columns of a table, and kind is 'embeddings': leave one out")
-            return EmbeddingInput()
+                raise UserError(f"categorical names columns of a table, and kind is {self.kind!r}: leave one out")
+            return EmbeddingInput() if self.kind == "embeddings" else TextInput()
         return ImageInput.learn(X) if np.ndim(X) > 2 else TableInput.learn(X, self.categorical or ())
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -169,6 +172,9 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: Any, reset: bool) -> Any:
         """X, validated: an array or a data frame."""
+        if self.kind == "texts":
+            with as_value_errors():
+                return texts_of(X)
         if is_frame(X) and self.kind != "embeddings":
             return validate_data(self, X, reset=reset, skip_check_array=True)
         if self.kind == "embeddings":
@@ -194,7 +200,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _seen(self, X: Any) -> Source:
         """X as the network takes it."""
-        encoder = build_data.encoder_of(self.config_, self._components())
+        encoder = self._fitted_encoder or build_data.encoder_of(self.config_, self._components())
         if encoder is not None and encoder.fingerprint != self._fingerprint:
             raise UserError(
                 f"encoder {encoder.name} has other weights than the one that this was fitted with: fit again"

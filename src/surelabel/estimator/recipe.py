@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from surelabel.config.encoders import DEFAULT, check_name
-from surelabel.config.recipes import embeddings, pictures, recipe, table
+from surelabel.config.encoders import DEFAULT, NGRAMS, check_name
+from surelabel.config.recipes import embeddings, pictures, recipe, table, texts
 from surelabel.config.run import CUSTOM, RunConfig, Views
 from surelabel.config.settings import with_settings
 from surelabel.config.validate import validate
@@ -27,7 +27,9 @@ def config_of(model: "SureLabelClassifier", shape: tuple[int, ...], count: int) 
     if "encoder" in settings:
         raise UserError(f"encoder is a parameter of its own: SureLabelClassifier(encoder={settings['encoder']!r})")
     encoder = _encoder(model, shape, count)
-    if len(shape) == 1:
+    if model.kind == "texts":
+        config = texts("sure" if model.method == "auto" else model.method, CUSTOM, encoder=encoder)
+    elif len(shape) == 1:
         of_rows = embeddings if model.kind == "embeddings" else table
         config = of_rows("sure" if model.method == "auto" else model.method, CUSTOM)
     elif encoder != "none" or model.method == "sure":
@@ -52,6 +54,8 @@ def _encoder(model: "SureLabelClassifier", shape: tuple[int, ...], count: int) -
     encoder = CUSTOM if callable(model.encoder) else model.encoder
     if encoder != "auto":
         check_name(encoder)
+    if model.kind == "texts":
+        return NGRAMS if encoder == "auto" else encoder
     if len(shape) == 1:
         if encoder not in ("auto", "none"):
             raise UserError(f"encoder {encoder} describes images, and X has rows: leave it out")

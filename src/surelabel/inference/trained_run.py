@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from rich.console import Console
 
-from surelabel.config.run import RunConfig
+from surelabel.config.run import TEXT_COLUMN, RunConfig
 from surelabel.data.batch import Task
 from surelabel.data.images.scaling import PLAIN
 from surelabel.data.open import NAMED
@@ -97,7 +97,7 @@ class TrainedRun:
         """The run with the results of training in memory."""
         run = cls(trained.folder, trained.components)
         run.config, run.task = trained.config, trained.task
-        run.data, run.labelled = trained.data, trained.labelled
+        run.data, run.labelled, run.encoder = trained.data, trained.labelled, trained.data.train.encoder
         run.network, run.raw_network = trained.network.eval(), trained.raw_network.eval()
         run.history = trained.history
         if trained.metrics is not None and trained.test_prediction is not None:
@@ -137,7 +137,8 @@ class TrainedRun:
     @cached_property
     def encoder(self) -> Encoder | None:
         """The network that describes samples, if there is one; raises a `UserError` if it has changed since."""
-        encoder = build_data.encoder_of(self.config, self.components)
+        encoder = None if self.folder is None else self.folder.fitted_encoder()
+        encoder = encoder or build_data.encoder_of(self.config, self.components)
         if self.folder is not None:
             self.folder.check_same_encoder(encoder)
         return encoder
@@ -145,8 +146,8 @@ class TrainedRun:
     @cached_property
     def data(self) -> DataSet:
         """The data that the run was trained on; raises a `UserError` if they have changed since."""
-        _ = self.encoder  # first: another one would be told as other data
-        data, _ = build_data.load_data(self.config, self.components)
+        encoder = self.encoder  # first: another one would be told as other data
+        data, _ = build_data.load_data(self.config, self.components, encoder=encoder)
         self._stored.check_same_data(build_data.task_of(data), build_data.fingerprint(data))
         return data
 
@@ -268,10 +269,12 @@ class TrainedRun:
             shape = image_shape(self.task.shape)
         path = None if config.data in NAMED else Path(config.data_dir or ".", config.data)
         encoding = self.data.train.encoding if "data" in vars(self) else self._stored.table_encoding()
-        of_rows = len(self.task.shape) == 1 and encoding is None and shape is None
+        of_texts = self.encoder is not None and self.encoder.reads == "texts"
         return Form(
-            self.name, self.task.classes, shape, scaling, encoding, config.label_column, config.embedding_column,
-            config.id_column, of_rows, path,
+            self.name, self.task.classes, shape, scaling, encoding, config.label_column,
+            embedding_column=config.embedding_column, id_column=config.id_column,
+            of_rows=len(self.task.shape) == 1 and encoding is None and self.encoder is None, folder=path,
+            text_column=(config.text_column or TEXT_COLUMN) if of_texts else None,
         )  # fmt: skip
 
     def open(self, data: str | Path, data_dir: str | None = None) -> Source:

@@ -34,12 +34,14 @@ def load_data(
     components: Components = NO_COMPONENTS,
     progress: Progress | None = None,
     check: CheckLabels | None = None,
+    encoder: Encoder | None = None,
 ) -> tuple[DataSet, NDArray[np.int64]]:
     """The data set of a config, and the indices of its labelled training samples.
 
-    `check` is called as soon as these are known, before the features of an encoder, which may take long.
+    `check` is called as soon as these are known, before the features of an encoder, which may take long. `encoder` is
+    the one of a stored run.
     """
-    encoder = encoder_of(config, components)  # first: it may not be there, and reading the data takes long
+    encoder = encoder or encoder_of(config, components)  # first: it may not be there, and reading the data takes long
     seen = None if encoder is None else encoder.preprocessing
     if config.data == CUSTOM:
         data = components.given_data()
@@ -49,7 +51,8 @@ def load_data(
             config.data, config.data_dir, config.label_column, config.table, files, progress,
             config.image_size if seen is None else seen.side,
             scaling=PLAIN if seen is None else seen.scaling,
-            group_column=config.group_column, embedding_column=config.embedding_column, id_column=config.id_column,
+            group_column=config.group_column, text_column=config.text_column,
+            embedding_column=config.embedding_column, id_column=config.id_column,
         )  # fmt: skip
     if len(data.classes) < 2:
         named = f"one class only, {data.classes[0]!r}" if data.classes else "no class at all"
@@ -59,18 +62,25 @@ def load_data(
     labelled = build_split(config, data)
     if check is not None:
         check(data.train, labelled)
+    held = _held_out(config, data, labelled)
     if encoder is not None:
+        texts = data.train.texts(np.setdiff1d(np.arange(len(data.train)), held))
+        encoder = encoder if texts is None else encoder.fitted(texts)
         test = None if data.test is None else _sized(data.test, encoder)
         data = with_features(replace(data, train=_sized(data.train, encoder), test=test), encoder, progress)
     elif config.network.name in ENCODERS and data.train.samples(np.arange(1)).dtype == np.uint8:
         channels = data.train.shape[0]
         data = replace(data, normalisation=(efficientnet.MEAN[:channels], efficientnet.STD[:channels]))
+    return without(data, labelled, held) if len(held) else (data, labelled)
+
+
+def _held_out(config: RunConfig, data: DataSet, labelled: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The labelled samples that are held out."""
     if config.holdout is None:
-        return data, labelled
+        return labelled[:0]
     request, train = parse_holdout(config.holdout), data.train
     random = labelled[train.at_random(labelled)]
-    held = choose_held_out(train.labels, random, request, config.seed, data.classes, train.groups)
-    return without(data, labelled, held)
+    return choose_held_out(train.labels, random, request, config.seed, data.classes, train.groups)
 
 
 def encoder_of(config: RunConfig, components: Components = NO_COMPONENTS) -> Encoder | None:
@@ -83,11 +93,11 @@ def encoder_of(config: RunConfig, components: Components = NO_COMPONENTS) -> Enc
 
 
 def as_seen(source: Source, encoder: Encoder | None, keep: bool = True) -> Source:
-    """New samples as the network takes them: themselves or, of pictures for a run with an encoder, their features.
+    """New samples as the network takes them: themselves or, of pictures or texts for an encoder, their features.
 
     Computed features are kept in the cache only if told to.
     """
-    if encoder is None or len(source.shape) != 3:
+    if encoder is None or (len(source.shape) != 3 and source.kind != "texts"):
         return source
     return encoded(_sized(source, encoder), encoder, keep=keep)
 
@@ -95,7 +105,7 @@ def as_seen(source: Source, encoder: Encoder | None, keep: bool = True) -> Sourc
 def _sized(source: Source, encoder: Encoder) -> Source:
     """The pictures as the encoder takes them, also those that were not read from files."""
     seen = encoder.preprocessing
-    if seen is None or source.shape[1:] == (seen.side, seen.side):
+    if seen is None or source.kind == "texts" or source.shape[1:] == (seen.side, seen.side):
         return source
     return Resized(source, seen.side, seen.scaling)
 
@@ -121,7 +131,8 @@ def fingerprint(data: DataSet) -> str:
     # In parts: the labels may be mapped from a file larger than the memory.
     for start in range(0, len(data.train), 2**16):
         held.update(data.train.labels[start : start + 2**16].tobytes())
-    held.update(data.train.pictures(sample).tobytes())
+    texts = data.train.texts(sample)
+    held.update(data.train.pictures(sample).tobytes() if texts is None else "\n".join(texts).encode())
     for name in ("groups", "suggested"):  # what decides which labels were left out
         values = getattr(data.train, name)
         if values is not None and values.any():

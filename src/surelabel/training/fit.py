@@ -98,11 +98,12 @@ def fit(
         config = build.resolve(components.named_in_config(config))
         labels_from = None if labels_of is None else RunFolder(labels_of)
     torch.set_num_threads(config.threads or 1)
-    encoder = build_data.encoder_of(config, components)
+    encoder = labels_from.fitted_encoder() if resume and labels_from is not None else None
+    encoder = encoder or build_data.encoder_of(config, components)
     if resume and folder is not None:
         folder.check_same_encoder(encoder)
     with reading(console) as progress:
-        data, labelled = build_data.load_data(config, components, progress, check)
+        data, labelled = build_data.load_data(config, components, progress, check, encoder)
     if labels_from is not None:
         labels_from.check_same_data(build_data.task_of(data), build_data.fingerprint(data))
         labelled = labels_from.labelled()
@@ -202,8 +203,8 @@ def _train(
             train_and_save(config, method, loader, state, None, folder, display, fabric)
         return trained
     if folder is not None and not resume:
-        encoder = build_data.encoder_of(config, components)
-        folder.create(config, task, build_data.fingerprint(data), labelled, data.train.encoding, encoder)
+        train = data.train
+        folder.create(config, task, build_data.fingerprint(data), labelled, train.encoding, train.encoder)
     with explain_lost_process(config.folder), folder.locked() if folder is not None else nullcontext():
         if folder is not None:
             folder.write_history(state.history)  # a killed run may have left it ahead of its checkpoint

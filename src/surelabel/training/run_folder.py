@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 from safetensors import SafetensorError
@@ -23,6 +24,7 @@ from surelabel.config.settings import CONFIG, read_run, write_yaml
 from surelabel.data.batch import Task
 from surelabel.data.tables.encoding import Encoding
 from surelabel.models.encoders.base import Encoder
+from surelabel.models.encoders.ngrams import Ngrams
 from surelabel.training.checkpoints import Damaged, read_checkpoint, write_checkpoint
 from surelabel.training.environment import environment
 from surelabel.training.state import TrainState
@@ -31,7 +33,7 @@ from surelabel.utils.files import atomic_write
 
 CHECKPOINT, PREVIOUS, BEST = "checkpoint.pt", "checkpoint-previous.pt", "checkpoint-best.pt"
 AVERAGED, RAW = "weights.safetensors", "weights-raw.safetensors"
-CROSSFIT, ENCODER = "crossfit.json", "encoder.json"
+CROSSFIT, ENCODER, FITTED = "crossfit.json", "encoder.json", "encoder.safetensors"
 # Files written during training.
 WRITTEN = (CHECKPOINT, PREVIOUS, BEST, AVERAGED, RAW, "metrics.jsonl", "result.json")
 
@@ -42,7 +44,8 @@ class RunFolder:
     config.yaml        the complete config
     task.json          shape, classes and normalisation of the samples
     table.json         for a table: how its columns become numbers
-    encoder.json       of a run on features: which network made them, and a hash of its weights
+    encoder.json       of a run on features: which network made them, and a hash of its weights; encoder.safetensors is
+                       what an encoder learnt from the pool
     split.json         the indices of the labelled training samples, and a fingerprint of the data
     environment.json   versions, commit, threads
     metrics.jsonl      one line per evaluation
@@ -95,6 +98,8 @@ class RunFolder:
                 half._write_json("environment.json", environment())
                 if table is not None:
                     half._write_json("table.json", table.as_json())
+                if encoder is not None and (learnt := encoder.tensors()):
+                    half.save_tensors(FITTED, {name: torch.from_numpy(values) for name, values in learnt.items()})
                 if encoder is not None:
                     keys = ("name", "revision", "fingerprint", "dimensions")
                     half._write_json(ENCODER, {key: getattr(encoder, key) for key in keys})
@@ -145,6 +150,16 @@ class RunFolder:
             before = (stored.shape, stored.classes, stored.dtype, read["data"])
         if (task.shape, task.classes, task.dtype, data) != before:
             raise UserError(f"{self.path} was started with other data: the samples or labels have changed since")
+
+    def fitted_encoder(self) -> Encoder | None:
+        """The encoder that was fitted to the pool; None if it was not."""
+        if not (self.path / FITTED).exists():
+            return None
+        found = self.tensors(FITTED, "encoder", "train again")
+        try:
+            return Ngrams(**{name: tensor.numpy() for name, tensor in found.items()})
+        except (TypeError, ValueError) as error:
+            raise UserError(f"{self.path / FITTED} is damaged: {error}") from error
 
     def check_same_encoder(self, encoder: Encoder | None) -> None:
         """Raise if this is not the encoder that the run was trained with, as far as that is known."""

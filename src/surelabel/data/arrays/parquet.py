@@ -12,7 +12,7 @@ from surelabel.data.label_rows import ID_COLUMNS
 from surelabel.data.tables.blocks import blocks, count_rows
 from surelabel.data.tables.columns import as_texts
 from surelabel.data.tables.files import columns_of, reading
-from surelabel.data.tables.source import LABEL_COLUMNS
+from surelabel.data.tables.rows import LABEL_COLUMNS
 from surelabel.utils.errors import UserError, optional_import, suggestion
 from surelabel.utils.words import some
 

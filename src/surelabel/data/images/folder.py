@@ -1,7 +1,7 @@
 """Folders of image files, with a sub-folder for each class or a labels CSV, decoded once and mapped into memory."""
 
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from surelabel.data.arrays.source import user_data_set
 from surelabel.data.images.cache import Pictures, decoded
 from surelabel.data.images.decode import Header
-from surelabel.data.images.formats import SUFFIXES
-from surelabel.data.images.layout import FolderLayout, image_files, read_layout
+from surelabel.data.images.layout import check_each_class, check_known_classes, files_below, read_layout
 from surelabel.data.images.map_files import Progress, printable
 from surelabel.data.images.scaling import PLAIN, Scaling
 from surelabel.data.source import UNLABELLED, DataSet, FilesSkipped, Source
@@ -76,7 +75,7 @@ def load(
         part: _source(pictures, files, layout.class_of, layout.classes, folder) for part, files in layout.parts.items()
     }
     train = sources["train"]
-    _check_not_empty(train, folder)
+    check_each_class(train, folder)
     train.suggested = np.array([file in layout.suggested for file in train.paths], dtype=np.bool_)
     return user_data_set(folder.resolve().name, sources["train"], sources.get("test"))
 
@@ -91,7 +90,7 @@ def load_unlabelled(
     """Every image below a folder, whatever the names of its sub-folders, as (channels, height, width) = `shape`."""
     folder = Path(folder)
     own = folder / "labels.csv"
-    files = sorted(file.relative_to(folder).as_posix() for file in image_files(folder) if file != own)
+    files = sorted(file.relative_to(folder).as_posix() for file in files_below(folder) if file != own)
     pictures = decoded(folder, files, Header(*shape[1:], grey=shape[0] == 1), progress, scaling)
     return _source(pictures, files, {}, tuple(classes), folder)
 
@@ -114,17 +113,6 @@ def load_labelled(
     return _source(pictures, files, layout.class_of, tuple(classes), folder)
 
 
-def check_known_classes(layout: FolderLayout, names: tuple[str, ...]) -> None:
-    known = set(names)
-    for part, files in layout.parts.items():
-        for file in files:
-            name = layout.class_of.get(file)
-            if name is not None and name not in known:
-                raise UserError(f"{file} has the class {name!r}, not one of {', '.join(names) or 'none'}")
-            if name is None and part == "test" and PurePosixPath(file).suffix.lower() in SUFFIXES:
-                raise UserError(f"the test image {file} has no class: give it one, or move it to train")
-
-
 def _source(
     pictures: Pictures, files: Sequence[str], class_of: dict[str, str], names: tuple[str, ...], folder: Path
 ) -> FolderSource:
@@ -138,13 +126,3 @@ def _source(
     labels = np.array([number.get(class_of.get(file, ""), UNLABELLED) for file in readable], dtype=np.int64)
     rows = np.array([pictures.rows[file] for file in readable], dtype=np.int64)
     return FolderSource(pictures.images, rows, labels, names, readable, skipped)
-
-
-def _check_not_empty(train: FolderSource, folder: Path) -> None:
-    counts = np.bincount(train.labels[train.labels >= 0], minlength=len(train.classes))
-    if not counts.all():
-        name = train.classes[int(np.argmin(counts))]
-        raise UserError(
-            f"{folder}: no training image of class {name!r} can be read ({len(train.skipped)} files skipped): add "
-            "some, or take the class away"
-        )

@@ -3,11 +3,14 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NoReturn
 
-from surelabel.data.images.formats import visible
+import numpy as np
+
+from surelabel.data.images.formats import SUFFIXES, visible
 from surelabel.data.images.labels_csv import read_labels_csv
+from surelabel.data.source import Source
 from surelabel.utils.errors import UserError
 
 UNLABELLED_FOLDERS = frozenset({"unlabelled", "unlabeled"})
@@ -35,7 +38,7 @@ def read_layout(folder: Path, label_files: Sequence[Path] = ()) -> FolderLayout:
     by_folder: dict[str, str] = {}
     for part, root in ((part, root) for part, places in roots.items() for root in places):
         classes = _class_folders(root)
-        for file in image_files(root):
+        for file in files_below(root):
             name, top = file.relative_to(folder).as_posix(), file.relative_to(root).parts[0]
             if file != own and file not in tables:
                 parts[part].append(name)
@@ -56,6 +59,29 @@ def read_layout(folder: Path, label_files: Sequence[Path] = ()) -> FolderLayout:
         suggested = (suggested - given.keys()) | {file for file, row in given.items() if row.suggested}
     names = tuple(sorted({class_of[file] for file in parts["train"] if file in class_of}))
     return FolderLayout(parts, class_of, names, frozenset(suggested))
+
+
+def check_known_classes(layout: FolderLayout, names: tuple[str, ...], suffixes: frozenset[str] = SUFFIXES) -> None:
+    """Raise for an unknown class, or a test file of this kind without one."""
+    known = set(names)
+    for part, files in layout.parts.items():
+        for file in files:
+            name = layout.class_of.get(file)
+            if name is not None and name not in known:
+                raise UserError(f"{file} has the class {name!r}, not one of {', '.join(names) or 'none'}")
+            if name is None and part == "test" and PurePosixPath(file).suffix.lower() in suffixes:
+                raise UserError(f"the test file {file} has no class: give it one, or move it to train")
+
+
+def check_each_class(train: Source, folder: Path) -> None:
+    """Raise where a class has no training sample that could be read."""
+    counts = np.bincount(train.labels[train.labels >= 0], minlength=len(train.classes))
+    if not counts.all():
+        name = train.classes[int(np.argmin(counts))]
+        raise UserError(
+            f"{folder}: no training file of class {name!r} can be read ({len(train.skipped)} files skipped): add "
+            "some, or take the class away"
+        )
 
 
 def _roots(folder: Path) -> dict[str, list[Path]]:
@@ -91,7 +117,7 @@ def _class_folders(root: Path) -> set[str]:
     return set() if root.name in UNLABELLED_FOLDERS else _folders(root) - UNLABELLED_FOLDERS
 
 
-def image_files(root: Path) -> list[Path]:
+def files_below(root: Path) -> list[Path]:
     """All visible files below a folder."""
     # Links to folders are followed at the first level only: a link to a parent would never end.
     links = [root / name for name in _folders(root) if (root / name).is_symlink()]

@@ -4,12 +4,13 @@ from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 
-from surelabel.config.encoders import check_installed, check_name, split_name
+from surelabel.config.encoders import NGRAMS, check_installed, check_name, split_name
 from surelabel.models.encoders.base import Encoder
 
 # The file of each provider has `opened(name, rest, revision, side, offline, device)`.
 MODULES = {
     "": "efficientnet",
+    NGRAMS: "ngrams",
     "hf": "hugging_face",
     "timm": "timm",
     "torchvision": "torchvision",
@@ -32,7 +33,7 @@ def open_encoder(name: str, side: int | None = None, *, offline: bool = False, d
 @lru_cache(maxsize=1)
 def _open(name: str, side: int | None, offline: bool, device: str, stamp: tuple[float, ...]) -> Encoder:
     prefix, rest, revision = split_name(name)
-    provider = import_module(f"surelabel.models.encoders.{MODULES[prefix]}")
+    provider = import_module(f"surelabel.models.encoders.{MODULES[name if name in MODULES else prefix]}")
     made: Encoder = provider.opened(name, rest, revision, side, offline, device)
     return made
 

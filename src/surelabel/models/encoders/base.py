@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -49,6 +49,15 @@ class Encoder(ABC):
     dimensions: int
     fingerprint: str
     revision: str | None = None  # the commit on a hub that the weights are of
+    ranked = False  # features are directions by falling size, which tells how much each counts
+
+    def fitted(self, texts: Sequence[str]) -> "Encoder":
+        """This encoder or, of one that knows nothing by itself, what these texts make of it."""
+        return self
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """What a run folder must keep of it: nothing, if it can be opened again."""
+        return {}
 
     @abstractmethod
     def __call__(self, batch: Batch) -> NDArray[np.float32]:
