@@ -15,6 +15,7 @@ COMMANDS = {
     "finetune": "train a linear head on a run's backbone with the same labels",
     "evaluate": "the metrics of a finished run, on its test set or on other data with labels",
     "predict": "classes and confidences for new samples, as CSV",
+    "embed": "pictures or texts as rows of numbers, by a pretrained network",
     "join": "one file of the parts that several processes have written",
     "suggest": "which samples to label next, as CSV",
     "export": "a run's network as an ONNX file",

@@ -15,7 +15,7 @@ from surelabel.data.pieces import open_pieces
 from surelabel.data.source import FilesSkipped
 from surelabel.inference.predictions import Predictions
 from surelabel.inference.trained_run import TrainedRun
-from surelabel.models.frozen_features import BATCH
+from surelabel.models.frozen_features import BATCH, TEXTS
 from surelabel.utils.csv import write_csv
 from surelabel.utils.errors import UserError
 from surelabel.utils.files import atomic_write
@@ -70,7 +70,7 @@ def _predicted(
 ) -> Iterator[Predictions]:
     run.check_sets(sets)
     # Whole batches, of the network and of an encoder: the rounding of float32 depends on what is computed together.
-    unit = math.lcm(run.config.evaluation.batch, 1 if run.encoder is None else BATCH)
+    unit = math.lcm(run.config.evaluation.batch, *(() if run.encoder is None else (BATCH, TEXTS)))
     for number, source in enumerate(open_pieces(data, run.form, unit, data_dir, part).sources):
         seen = run.as_trained_on(source)
         if not number:

@@ -39,19 +39,12 @@ def encoded(source: Source, encoder: Encoder, progress: Progress | None = None, 
 
     They are stored there if they are to be kept.
     """
-    kind = "texts" if source.kind == "texts" else "pictures"
-    if encoder.reads != kind:
-        raise UserError(f"encoder {encoder.name} reads {encoder.reads}, and these samples are {kind}: choose another")
-    shape = () if kind == "texts" else image_shape(source.shape)
-    if kind == "pictures" and source.samples(np.arange(1)).dtype != np.uint8:
-        raise UserError(
-            f"{encoder.name} needs uint8 images, with values from 0 to 255: convert these, or use no encoder"
-        )
+    check_readable(source, encoder)
     place = writable_cache()
     # One that was fitted to a pool is quick, and of no use to another run.
     if place is None or not encoder.fingerprint or encoder.tensors():
         return FeatureSource(source, compute(source, encoder, progress), encoder)
-    key = content_key((encoder.name, encoder.fingerprint, str(shape), *source.content()))
+    key = content_key((encoder.name, encoder.fingerprint, str(source.shape), *source.content()))
     path = place / f"features-{re.sub('[^A-Za-z0-9.]+', '-', encoder.name)[-60:]}-{key}.rows"
     with locked(path):  # other workers with the same pictures wait for the first
         stored = fetch(path, np.float32, version=VERSION)
@@ -62,6 +55,19 @@ def encoded(source: Source, encoder: Encoder, progress: Progress | None = None, 
             with suppress(UserError):  # if the disk is full, they are computed again next time
                 store(path, features, version=VERSION)
         return FeatureSource(source, features, encoder)
+
+
+def check_readable(source: Source, encoder: Encoder) -> None:
+    """Raise unless the encoder reads such samples."""
+    kind = "texts" if source.kind == "texts" else "pictures"
+    if encoder.reads != kind:
+        raise UserError(f"encoder {encoder.name} reads {encoder.reads}, and these samples are {kind}: choose another")
+    if kind == "pictures":
+        image_shape(source.shape)
+        if source.samples(np.arange(1)).dtype != np.uint8:
+            raise UserError(
+                f"{encoder.name} needs uint8 images, with values from 0 to 255: convert these, or use no encoder"
+            )
 
 
 def with_features(data: DataSet, encoder: Encoder, progress: Progress | None = None) -> DataSet:

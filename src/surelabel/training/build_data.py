@@ -66,8 +66,8 @@ def load_data(
     if encoder is not None:
         texts = data.train.texts(np.setdiff1d(np.arange(len(data.train)), held))
         encoder = encoder if texts is None else encoder.fitted(texts)
-        test = None if data.test is None else _sized(data.test, encoder)
-        data = with_features(replace(data, train=_sized(data.train, encoder), test=test), encoder, progress)
+        test = None if data.test is None else sized(data.test, encoder)
+        data = with_features(replace(data, train=sized(data.train, encoder), test=test), encoder, progress)
     elif config.network.name in ENCODERS and data.train.samples(np.arange(1)).dtype == np.uint8:
         channels = data.train.shape[0]
         data = replace(data, normalisation=(efficientnet.MEAN[:channels], efficientnet.STD[:channels]))
@@ -99,10 +99,10 @@ def as_seen(source: Source, encoder: Encoder | None, keep: bool = True) -> Sourc
     """
     if encoder is None or (len(source.shape) != 3 and source.kind != "texts"):
         return source
-    return encoded(_sized(source, encoder), encoder, keep=keep)
+    return encoded(sized(source, encoder), encoder, keep=keep)
 
 
-def _sized(source: Source, encoder: Encoder) -> Source:
+def sized(source: Source, encoder: Encoder) -> Source:
     """The pictures as the encoder takes them, also those that were not read from files."""
     seen = encoder.preprocessing
     if seen is None or source.kind == "texts" or source.shape[1:] == (seen.side, seen.side):

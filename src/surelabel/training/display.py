@@ -70,11 +70,11 @@ class Display:
 
 
 @contextmanager
-def reading(console: Console) -> Iterator[Callable[[int, int], None]]:
+def reading(console: Console, what: str = "reading") -> Iterator[Callable[[int, int], None]]:
     """On a terminal, a transient progress bar for files that are being read."""
     shown = console.is_terminal
-    with Progress(TextColumn("reading"), *_bar(), console=console, transient=True, disable=not shown) as progress:
-        task = progress.add_task("reading", total=None, visible=False)
+    with Progress(TextColumn(what), *_bar(), console=console, transient=True, disable=not shown) as progress:
+        task = progress.add_task(what, total=None, visible=False)
         yield lambda done, files: progress.update(task, completed=done, total=files, visible=True)
 
 

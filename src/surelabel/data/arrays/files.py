@@ -25,7 +25,7 @@ from surelabel.utils.words import some
 
 # Allowed .npz keys for each array, in any case; they include those of Keras and MedMNIST.
 KEYS = {
-    "images": ("images", "x", "train_images", "x_train"),
+    "images": ("images", "embeddings", "x", "train_images", "x_train"),
     "labels": ("labels", "y", "train_labels", "y_train"),
     "test images": ("test_images", "x_test"),
     "test labels": ("test_labels", "y_test"),
@@ -126,7 +126,10 @@ def load_safetensors(
         tensors = mapped_tensors(path)
     with _about(path):
         ids = None if "ids" not in tensors else decode_texts(tensors["ids"])
-        train = EmbeddingSource(tensors[the_rows(tensors)], tensors.get("labels"), None, ids)
+        labels = tensors.get("labels")
+        if labels is not None and labels.ndim == 2 and labels.dtype == np.uint8:
+            labels = decode_texts(labels)
+        train = EmbeddingSource(tensors[the_rows(tensors)], labels, None, ids)
     give_labels(train, label_files, id_column=id_column)
     return user_data_set(path.stem, train, None)
 

@@ -48,7 +48,7 @@ def the_rows(tensors: dict[str, NDArray[Any]]) -> str:
 def encode_texts(texts: NDArray[np.str_]) -> NDArray[np.uint8]:
     """Texts [N] as bytes of UTF-8 [N, width], zeros after each: safetensors holds numbers only."""
     encoded = np.char.encode(texts, "utf-8")
-    return encoded.view(np.uint8).reshape(len(texts), -1)
+    return np.frombuffer(encoded.tobytes(), np.uint8).reshape(len(texts), encoded.itemsize)
 
 
 def decode_texts(written: NDArray[np.uint8]) -> NDArray[np.str_]:
