@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from surelabel.cli.parser import positive
 from surelabel.data.part import WHOLE, Part
 from surelabel.utils.errors import UserError
 
@@ -22,6 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("-o", "--out", required=True, metavar="FILE", help="the CSV file to write")
     add_part(parser)
+    parser.add_argument(
+        "--ray", metavar="ADDRESS", help="share the parts out among the workers of this Ray cluster, and join them"
+    )
+    parser.add_argument("--parts", type=positive, metavar="N", help="with --ray: how many (default: 4 for each core)")
     parser.add_argument("--data-dir", metavar="DIR", help="where the files of a named data set are")
     parser.add_argument(
         "--calibrate", metavar="HELD_OUT",
@@ -52,6 +57,10 @@ def run(options: argparse.Namespace) -> int:
     coverage = coverage_asked(options)
     check_sets(options)
     part = WHOLE if options.part is None else Part.parse(options.part)
+    if options.ray is not None:
+        return _on_ray(options)
+    if options.parts is not None:
+        raise UserError("--parts is of --ray; without it, give each process its --part K/N")
     from surelabel.inference.predict_file import predict_file
     from surelabel.inference.trained_run import load
     from surelabel.training.display import describe_skipped
@@ -72,6 +81,27 @@ def run(options: argparse.Namespace) -> int:
         print(promise(label_scores(trained), options.sets, written.set_sizes))
     if written.skipped:
         print(describe_skipped(written.skipped))
+    return 0
+
+
+def _on_ray(options: argparse.Namespace) -> int:
+    if options.calibrate is not None or options.part is not None:
+        raise UserError("--ray does not go together with --calibrate or --part: leave one out")
+    from surelabel.data.join import join
+    from surelabel.data.open import NAMED
+    from surelabel.inference.on_ray import Asked, predict_on_ray
+    from surelabel.inference.trained_run import load
+
+    run, out, where = Path(options.folder).resolve(), Path(options.out).resolve(), options.data_dir
+    load(run).check_sets(options.sets)
+    data = options.data if where is not None or options.data in NAMED else str(Path(options.data).resolve())
+    where = None if where is None else str(Path(where).resolve())
+    asked = Asked(str(run), data, str(out), where, options.sets, options.all_probabilities)
+    predict_on_ray(asked, options.ray, options.parts)
+    parts = join(out)
+    for file in (*parts, out.with_name(f".{out.name}.parts")):
+        file.unlink()
+    print(f"Predictions in {options.out}, of {len(parts)} parts")
     return 0
 
 
