@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from surelabel.data.tables.files import check_names, read_csv, reading
+from surelabel.data.tables.files import BLOCK, check_names, read_csv, reading
 from surelabel.utils.errors import optional_import
 
 
@@ -38,7 +38,8 @@ def _row_groups(path: Path, rows: range | None, size: int, columns: Sequence[str
     """The batches of the row groups that hold these rows, and how many rows before the first of these they begin."""
     from pyarrow.parquet import ParquetFile
 
-    file = ParquetFile(path)
+    # What is buffered ahead would be kept until the end.
+    file = ParquetFile(path, pre_buffer=False, buffer_size=BLOCK)
     check_names(path, file.schema_arrow.names)
     lengths = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
     ends = np.cumsum([0, *lengths])
@@ -64,7 +65,8 @@ def _of_size(batches: Iterable[Any], skip: int, take: int | None, size: int) -> 
         while sum(one.num_rows for one in held) >= size:
             table = Table.from_batches(held)
             yield table.slice(0, size)
-            held = table.slice(size).to_batches()
+            # Not an empty one, which would keep all that it was cut from.
+            held = [one for one in table.slice(size).to_batches() if one.num_rows]
     if any(one.num_rows for one in held):
         yield Table.from_batches(held)
 
