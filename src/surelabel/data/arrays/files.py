@@ -25,7 +25,7 @@ from surelabel.utils.words import some
 
 # Allowed .npz keys for each array, in any case; they include those of Keras and MedMNIST.
 KEYS = {
-    "images": ("images", "embeddings", "x", "train_images", "x_train"),
+    "images": ("images", "x", "embeddings", "train_images", "x_train"),
     "labels": ("labels", "y", "train_labels", "y_train"),
     "test images": ("test_images", "x_test"),
     "test labels": ("test_labels", "y_test"),
