@@ -40,6 +40,10 @@ def load_data(
     `check` is called as soon as these are known, before the features of an encoder, which may take long.
     """
     encoder = encoder_of(config, components)  # first: it may not be there, and reading the data takes long
+    if encoder is not None and encoder.reads != "pictures":
+        raise UserError(
+            f"encoder {encoder.name} reads {encoder.reads}, and {config.data} holds pictures: choose another"
+        )
     seen = None if encoder is None else encoder.preprocessing
     if config.data == CUSTOM:
         data = components.given_data()
