@@ -11,8 +11,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "data", metavar="DATA", nargs="?",
         help="instead of the test set, samples with labels that the run was not trained on: a folder, .npz, .npy, "
-        ".csv, .parquet or .jsonl file, or a data set by name; their test part, where there is one. For a run on a folder, "
-        "a .csv file names files in it, and their classes",
+        ".csv, .parquet or .jsonl file, or a data set by name; their test part, where there is one. For a run on a "
+        "folder, a .csv file names files in it, and their classes",
     )  # fmt: skip
     parser.add_argument("--data-dir", metavar="DIR", help="where the files of a named data set are")
     parser.add_argument("--bound", action="store_true", help="also the paper's generalisation bound, for a bam- method")

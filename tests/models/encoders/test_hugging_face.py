@@ -7,12 +7,11 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 import torch
-from PIL import Image
-from sklearn.datasets import load_sample_image
 
 from surelabel.data.images.scaling import Scaling
 from surelabel.models.encoders import open_encoder
 from surelabel.utils.errors import UserError
+from tests.helpers.photographs import normalised, photographs, seen_by
 
 if find_spec("transformers") is None:
     pytest.skip("the extra `hf` is not installed", allow_module_level=True)
@@ -37,11 +36,6 @@ def saved(folder, model, preprocessor=None, **files):
     for name, content in (files | ({"preprocessor_config": preprocessor} if preprocessor else {})).items():
         (folder / f"{name}.json").write_text(json.dumps(content))
     return model.eval()
-
-
-def normalise(pictures, seen):
-    mean, std = (torch.tensor(values, dtype=torch.float64).view(3, 1, 1) for values in (seen.mean, seen.std))
-    return ((torch.from_numpy(pictures) - mean) / std).float()
 
 
 def dinov2():
@@ -77,27 +71,18 @@ KINDS = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def photographs():
-    """At a size that is scaled to 96 × 64 without a remainder, which everybody rounds otherwise."""
-    names = "flower.jpg", "china.jpg"
-    return [Image.fromarray(load_sample_image(name)).crop((0, 0, 480, 320)) for name in names]
-
-
 @pytest.mark.parametrize("kind", KINDS)
-def test_features_are_those_of_transformers_on_its_own_preprocessing(tmp_path, photographs, kind):
+def test_features_are_those_of_transformers_on_its_own_preprocessing(tmp_path, kind):
     build, preprocessor, expected = KINDS[kind]
     model = saved(tmp_path, build, preprocessor)
     encoder = open_encoder(f"hf:{tmp_path}")
     processor = transformers.AutoImageProcessor.from_pretrained(tmp_path)
-    theirs = processor(photographs, return_tensors="pt")["pixel_values"]
-    seen = encoder.preprocessing
-    ours = np.stack([np.asarray(seen.scaling.scaled(one, seen.side, seen.side)) for one in photographs])
-    ours = ours.transpose(0, 3, 1, 2)
-    normalised = normalise(ours, seen)
-    assert (normalised - theirs).abs().mean() < 0.01  # theirs are cut after they were scaled and rounded
+    theirs = processor(photographs(), return_tensors="pt")["pixel_values"]
+    ours = seen_by(encoder, photographs())
+    given = normalised(ours, encoder)
+    assert (given - theirs).abs().mean() < 0.01  # theirs are cut after they were scaled and rounded
     with torch.no_grad():
-        wanted = expected(model, normalised).numpy()
+        wanted = expected(model, given).numpy()
     assert encoder.dimensions == wanted.shape[1]
     np.testing.assert_allclose(encoder(ours), wanted, rtol=1e-4, atol=1e-5)
     assert np.abs(encoder(ours[:, :1]) - encoder(ours[:, :1].repeat(3, 1))).max() < 1e-6  # grey is seen in colour
@@ -131,7 +116,7 @@ def test_another_size_is_read_by_interpolated_positions(tmp_path):
     pictures = np.random.default_rng(0).integers(0, 256, (2, 3, 28, 28), dtype=np.uint8)
     encoder = open_encoder(f"hf:{tmp_path}", 28)
     with torch.no_grad():
-        expected = model(normalise(pictures, encoder.preprocessing), interpolate_pos_encoding=True).pooler_output
+        expected = model(normalised(pictures, encoder), interpolate_pos_encoding=True).pooler_output
     np.testing.assert_allclose(encoder(pictures), expected, rtol=1e-4, atol=1e-5)
     with pytest.raises(UserError, match="10 × 10"):
         open_encoder(f"hf:{tmp_path}", 10)  # less than a patch
