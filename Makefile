@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: fit test test-fast check faults bench clean
+.PHONY: fit test test-fast check faults bench clean test-encoders
 
 # One stamp for the whole environment: made again when the dependencies change.
 .venv/ready: pyproject.toml constraints.txt
@@ -21,6 +21,17 @@ test: .venv/ready
 test-fast: .venv/ready
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
+# Six gigabytes: timm, open_clip and torchvision need another torch than .venv has.
+.venv-encoders/ready: pyproject.toml
+	@echo "Setting up .venv-encoders (some minutes)"
+	@$(PYTHON) -m venv .venv-encoders
+	@.venv-encoders/bin/python -m pip install --quiet --quiet --disable-pip-version-check \
+		-e '.[hf,open_clip,pretrained,timm,torchvision]' hypothesis pytest pytest-xdist
+	@touch $@
+
+test-encoders: .venv-encoders/ready
+	.venv-encoders/bin/python -m pytest -n 2 tests/models/encoders
+
 check: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -35,4 +46,4 @@ bench: .venv/ready
 	$(BIN)/python -m bench
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-encoders build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from compare import Method, compare, logistic
 from rich.console import Console
+from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
 from surelabel import SureLabelClassifier, fit, recipe
@@ -118,10 +119,11 @@ def main() -> None:
     for name in SETS:
         if asked.only in (None, name):
             signals, truth = read(asked.wheel, name)
+            rows, both = (StandardScaler().fit_transform(of) for of in (signals, with_spectrum(signals)))
             methods = {
-                "logistic regression on the signals": logistic(signals),
-                "logistic regression on signals and spectrum": logistic(with_spectrum(signals)),
-                "`sure` on signals and spectrum": sure(with_spectrum(signals)),
+                "logistic regression on the signals": logistic(rows),
+                "logistic regression on signals and spectrum": logistic(both),
+                "`sure` on signals and spectrum": sure(both),
                 "own network and views, `supervised`": own_network("supervised", signals),
                 "own network and views, `fixmatch`": own_network("fixmatch", signals),
             }

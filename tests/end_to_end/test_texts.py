@@ -188,3 +188,21 @@ def test_copies_of_a_text_share_a_fold():
     random = np.random.default_rng(0).normal(size=(22, 80)).astype(np.float32)
     fold = folds_of(FeatureSource(source, random), np.arange(22), 5, 0)
     assert (fold[20], fold[21]) == (fold[0], fold[1])
+
+
+def test_a_sentence_encoder_describes_a_folder_of_texts(tmp_path):
+    pytest.importorskip("transformers")
+    from tests.models.encoders.test_hugging_face import bert
+
+    for number, (text, label) in enumerate(zip(TEXTS[:60], LABELS, strict=False)):
+        path = tmp_path / "files" / (label or "unlabelled") / f"{number:02}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    bert(tmp_path / "model")
+    words = ["--encoder", f"hf:{tmp_path / 'model'}", "--out", str(tmp_path / "run")]
+    assert main(["fit", str(tmp_path / "files"), *QUICK, *words]) == 0
+    rows = read(tmp_path / "run" / "predictions.csv")
+    assert [row["sample"] for row in rows] == [f"unlabelled/{number}.txt" for number in range(30, 60)]
+    assert not (tmp_path / "run" / "encoder.safetensors").exists()
+    found = load(tmp_path / "run").predict([TEXTS[30], TEXTS[31]])
+    np.testing.assert_allclose(found.confidence, [float(row["confidence"]) for row in rows[:2]], atol=1e-5)

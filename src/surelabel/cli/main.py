@@ -1,6 +1,7 @@
 """The command line. A command is a file of this room, imported when it is asked for: --help must not wait for torch."""
 
 import argparse
+import os
 import sys
 from importlib import import_module
 
@@ -28,6 +29,9 @@ COMMANDS = {
     "completion": "print a script that completes commands and options in your shell",
 }
 
+# Commands that may need a pretrained network, which may have to be downloaded.
+NETWORKED = ("fit", "finetune", "evaluate", "predict", "suggest", "export", "report", "study", "sweep")
+
 # Of commands with an option for each setting.
 USAGE = {
     "fit": "surelabel fit [DATA] [--OPTION VALUE ...]",
@@ -41,6 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     try:
         options = parser(words).parse(words)
+        if getattr(options, "offline", False):
+            os.environ["HF_HUB_OFFLINE"] = "1"  # for the packages that reach the hub, and for child processes
         code: int = options.run(options) if hasattr(options, "run") else _no_command(options)
         return code
     except UserError as error:
@@ -65,6 +71,9 @@ def parser(words: list[str] | None = None) -> Parser:
             module = import_module(f"surelabel.cli.{name}")
             command.description = str(module.__doc__).partition(": ")[2].strip()
             module.add_arguments(command)
+            if name in NETWORKED:
+                what = "download no pretrained network: use what is stored here"
+                command.add_argument("--offline", action="store_true", help=what)
             command.set_defaults(run=module.run)
     return made
 

@@ -18,8 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="RUN", help="a run folder")
     parser.add_argument(
         "data", metavar="DATA",
-        help="a folder, .npz, .npy, .csv or .parquet file, or a data set by name; of arrays, tar shards and named sets "
-        "their test part, where there is one",
+        help="a folder, .npz, .npy, .csv, .parquet or .jsonl file, or a data set by name; of arrays, tar shards and "
+        "named sets their test part, where there is one",
     )  # fmt: skip
     parser.add_argument("-o", "--out", required=True, metavar="FILE", help="the CSV file to write")
     add_part(parser)

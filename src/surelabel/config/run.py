@@ -387,8 +387,8 @@ class RunConfig:
     Args:
         method: sure; supervised, pseudo-label, uda, fixmatch, flexmatch, paws, ..., with bam- before it for a Bayesian
             last layer, and +ema or +swa after it; `surelabel methods` lists them all
-        data: phc, cifar10, cifar100, mnist, fashion-mnist, imagenet, or the path of a folder of images or tar shards,
-            or of a .npz, .npy, .safetensors, .csv or .parquet file;
+        data: phc, cifar10, cifar100, mnist, fashion-mnist, imagenet, or the path of a folder of images, texts or tar
+            shards, or of a .npz, .npy, .safetensors, .csv, .parquet or .jsonl file;
             cifar10-lt10, -lt100, and likewise cifar100: long-tailed, the largest class 10 or 100 times the smallest
         data_dir: folder with the files of a named data set
         embedding_column: the column of a .parquet file whose lists of floats are embeddings; default: the only such one
@@ -406,7 +406,7 @@ class RunConfig:
         drawn: how the labelled samples were chosen: at random from the pool, or per class, so that they do not tell how
             frequent the classes are; auto: per class if all classes have equally many
         encoder: a pretrained network that is not trained; its features of each picture or text are computed once:
-            efficientnet-lite2, or -lite0, which takes half the time
+            efficientnet-lite2, or -lite0, which takes half the time; ngrams, of texts, is fitted to the pool
         image_size: side in pixels that pictures in a folder are scaled and cropped to; default: that of a pretrained
             network, else the most frequent side, at most 256
         holdout: labelled samples to hold out and test on: a percentage of each class such as 20%, or a fold: 2/5

@@ -263,8 +263,11 @@ class TrainedRun:
     def form(self) -> Form:
         """The form that new samples must have."""
         config, shape, scaling = self.config, None, PLAIN
-        if self.encoder is not None and (seen := self.encoder.preprocessing) is not None:
-            shape, scaling = (3, seen.side, seen.side), seen.scaling
+        if self.encoder is not None:
+            if (seen := self.encoder.preprocessing) is not None:
+                shape, scaling = (3, seen.side, seen.side), seen.scaling
+            elif self.encoder.reads == "pictures":  # as they are
+                shape = image_shape(self.data.train.pictures(np.arange(1)).shape[1:])
         elif len(self.task.shape) == 3:
             shape = image_shape(self.task.shape)
         path = None if config.data in NAMED else Path(config.data_dir or ".", config.data)

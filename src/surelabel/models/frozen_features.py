@@ -84,10 +84,18 @@ def with_features(data: DataSet, encoder: Encoder, progress: Progress | None = N
 
 def compute(source: Source, encoder: Encoder, progress: Progress | None = None) -> NDArray[np.float32]:
     """The features [N, D] of all samples; an error names one that has none."""
-    found = np.empty((len(source), encoder.dimensions), np.float32)
+    found: NDArray[np.float32] = np.empty((0, 0), np.float32)
     done = 0
     for batch in _batches(source):
-        rows = found[done : done + len(batch)] = encoder(batch)
+        rows = encoder(batch)
+        if done == 0:
+            found = np.empty((len(source), *rows.shape[1:]), np.float32)
+        if rows.ndim != 2 or rows.shape != (len(batch), *found.shape[1:]):
+            raise UserError(
+                f"encoder {encoder.name} turns {len(batch)} samples into an array {rows.shape}: it must give features "
+                "[n, D], one row for each"
+            )
+        found[done : done + len(batch)] = rows
         if not (finite := np.isfinite(rows).all(axis=1)).all():
             name = source.names(np.array([done + int(finite.argmin())]))[0]
             raise UserError(f"encoder {encoder.name} gives features of {name} that are not finite: choose another")

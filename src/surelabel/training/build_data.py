@@ -17,6 +17,7 @@ from surelabel.data.images.resized import Resized
 from surelabel.data.images.scaling import PLAIN
 from surelabel.data.label_list import read_listed
 from surelabel.data.open import open_data
+from surelabel.data.probe import holds_texts
 from surelabel.data.source import DataSet, Source
 from surelabel.data.splits import draw_labelled, parse_labels
 from surelabel.models.encoders import efficientnet, in_python, open_encoder
@@ -42,6 +43,8 @@ def load_data(
     the one of a stored run.
     """
     encoder = encoder or encoder_of(config, components)  # first: it may not be there, and reading the data takes long
+    if encoder is not None:
+        _check_reads(encoder, config)
     seen = None if encoder is None else encoder.preprocessing
     if config.data == CUSTOM:
         data = components.given_data()
@@ -72,6 +75,14 @@ def load_data(
         channels = data.train.shape[0]
         data = replace(data, normalisation=(efficientnet.MEAN[:channels], efficientnet.STD[:channels]))
     return without(data, labelled, held) if len(held) else (data, labelled)
+
+
+def _check_reads(encoder: Encoder, config: RunConfig) -> None:
+    """Raise where an encoder of pictures is to read texts or the other way round, before the data are read."""
+    place = Path(config.data_dir or ".", config.data)
+    found = holds_texts(place) if place.is_dir() else replace(config, encoder=NONE).of_texts
+    if config.data != CUSTOM and encoder.reads != (kind := "texts" if found else "pictures"):
+        raise UserError(f"encoder {encoder.name} reads {encoder.reads}, and {config.data} holds {kind}: choose another")
 
 
 def _held_out(config: RunConfig, data: DataSet, labelled: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from surelabel.config.encoders import NGRAMS, check_installed, check_name, split_name
 from surelabel.models.encoders.base import Encoder
+from surelabel.models.encoders.hub import is_offline
 
 # The file of each provider has `opened(name, rest, revision, side, offline, device)`.
 MODULES = {
@@ -19,15 +20,16 @@ MODULES = {
 }
 
 
-def open_encoder(name: str, side: int | None = None, *, offline: bool = False, device: str = "cpu") -> Encoder:
+def open_encoder(name: str, side: int | None = None, *, offline: bool | None = None, device: str = "cpu") -> Encoder:
     """The encoder of this name; raises a `UserError` before anything long if there is none, or it cannot be had.
 
-    `side` is that of the pictures, where it is not to be the encoder's own. `offline` refuses downloads, which happen
-    only for models of a hub that are not stored here; their size is told first. The one opened last is kept.
+    `side` is that of the pictures, where it is not to be the encoder's own. Downloads happen only for models of a
+    hub that are not stored here, and their size is told first; `offline` refuses them, as $HF_HUB_OFFLINE does. The one
+    opened last is kept.
     """
     check_name(name)
     check_installed(name)
-    return _open(name, side, offline, device, _stamp(split_name(name)[1]))
+    return _open(name, side, is_offline() if offline is None else offline, device, _stamp(split_name(name)[1]))
 
 
 @lru_cache(maxsize=1)

@@ -1,6 +1,6 @@
 """Models of a hub: those stored here, and downloads, which are announced with their size and can be refused."""
 
-import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
@@ -8,7 +8,13 @@ from pathlib import Path
 
 from surelabel.utils.errors import UserError
 
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the hub's package is imported
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".h5")
+
+
+def is_offline() -> bool:
+    """Whether downloads are refused: by --offline, or for all programs that know the hub."""
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
 
 
 def model_folder(
@@ -21,7 +27,7 @@ def model_folder(
     """
     from huggingface_hub import snapshot_download
 
-    folder = _stored(repository, revision, weights)
+    folder = _stored(repository, revision, weights, others)
     if folder is None:
         if offline:
             raise UserError(f"encoder {name}: {repository} is not stored here, and downloads are refused (--offline)")
@@ -59,21 +65,20 @@ def chosen_files(name: str, files: Iterable[str], weights: Sequence[str], others
     raise UserError(f"encoder {name}: there is no {' or '.join(weights)} among its files")
 
 
-def _stored(repository: str, revision: str | None, weights: Sequence[str]) -> Path | None:
-    """The folder of a model that was downloaded before, if its weights are complete."""
-    from huggingface_hub import snapshot_download
+def _stored(repository: str, revision: str | None, weights: Sequence[str], others: Sequence[str]) -> Path | None:
+    """The folder of a model that was downloaded before, if it is complete."""
+    from huggingface_hub import snapshot_download, try_to_load_from_cache
 
-    try:
-        folder = Path(snapshot_download(repository, revision=revision, local_files_only=True))
-    except Exception:  # not stored, or no name of a repository, which the hub will say
-        return None
     for first in weights:
-        index = folder / f"{first}.index.json"
-        if (folder / first).exists():
-            return folder
-        if index.exists():
-            parts = set(json.loads(index.read_text())["weight_map"].values())
-            return folder if all((folder / part).exists() for part in parts) else None
+        parts = [first, f"{first}.index.json", first.replace(".safetensors", "-*.safetensors")]
+        try:
+            if any(isinstance(try_to_load_from_cache(repository, part, revision=revision), str) for part in parts[:2]):
+                wanted = [*parts, *others]
+                return Path(
+                    snapshot_download(repository, revision=revision, allow_patterns=wanted, local_files_only=True)
+                )
+        except Exception:  # a part is missing, or this is no name of a model, which the hub will say
+            return None
     return None
 
 

@@ -43,8 +43,8 @@ def opened(name: str, rest: str, revision: str | None, side: int | None, offline
             encoder = SentenceEncoder(name, folder, device)
         else:
             raise UserError(
-                f"encoder {name}: nothing says how samples are prepared. Add a preprocessor_config.json (of pictures) or a "
-                "tokenizer_config.json (of texts) to the folder"
+                f"encoder {name}: nothing says how samples are prepared. Add a preprocessor_config.json (of pictures) "
+                "or a tokenizer_config.json (of texts) to the folder"
             )
     encoder.revision = commit
     return encoder

@@ -11,8 +11,6 @@ from surelabel.config.encoders import CUSTOM
 from surelabel.models.encoders.base import Batch, Encoder, Preprocessing, dimensions_of, fingerprint_of
 from surelabel.utils.errors import UserError
 
-SIDE = 32  # of the pictures that it is tried on, where it says nothing
-
 
 def opened(given: Callable[[Any], Any], side: int | None) -> Encoder:
     """The callable as an encoder; itself if it is one."""
@@ -27,6 +25,7 @@ class PythonEncoder(Encoder):
     """
 
     reads = "pictures"
+    dimensions = 0  # not known before it was called
 
     def __init__(self, given: Callable[[Any], Any], side: int | None = None) -> None:
         if not callable(given):
@@ -34,8 +33,9 @@ class PythonEncoder(Encoder):
         self.name, self.given = CUSTOM, given.eval() if isinstance(given, torch.nn.Module) else given
         plain = None if side is None else Preprocessing(side, (0.0,) * 3, (1.0,) * 3)
         self.preprocessing = getattr(given, "preprocessing", plain)
-        side = SIDE if self.preprocessing is None else self.preprocessing.side
-        self.dimensions = dimensions_of(self.name, self(np.zeros((2, 3, side, side), np.uint8)).shape)
+        if self.preprocessing is not None:  # else nobody knows yet of what size pictures will be
+            side = self.preprocessing.side
+            self.dimensions = dimensions_of(self.name, self(np.zeros((2, 3, side, side), np.uint8)).shape)
         weights = fingerprint_of(given, self.preprocessing) if isinstance(given, torch.nn.Module) else ""
         self.fingerprint = getattr(given, "fingerprint", weights)
 
@@ -45,4 +45,7 @@ class PythonEncoder(Encoder):
             pictures = torch.from_numpy(pictures)
         with torch.inference_mode():
             found = self.given(pictures)
-        return np.asarray(found.cpu() if isinstance(found, torch.Tensor) else found, dtype=np.float32)
+        rows = np.asarray(found.cpu() if isinstance(found, torch.Tensor) else found, dtype=np.float32)
+        if rows.ndim == 2:
+            self.dimensions = rows.shape[1]
+        return rows

@@ -23,7 +23,7 @@ from surelabel.utils.errors import UserError
 KINDS = (("word", (1, 2)), ("char_wb", (4, 4)))  # chosen on texts that are in no table (docs/text.md)
 HASHES = 2**20  # of each kind
 MOST = 2**15  # n-grams of each kind that are kept, the most frequent
-DIMENSIONS = 128
+DIMENSIONS = 256
 BATCH = 1000  # texts whose counts are in memory together
 FITTED = 20_000  # texts that it is fitted to; of a larger pool, some that are evenly spread
 
