@@ -405,10 +405,11 @@ class RunConfig:
             10%, or all
         drawn: how the labelled samples were chosen: at random from the pool, or per class, so that they do not tell how
             frequent the classes are; auto: per class if all classes have equally many
-        encoder: a pretrained network that is not trained; its features of each picture or text are computed once:
-            efficientnet-lite2, or -lite0, which takes half the time; ngrams, of texts, is fitted to the pool
-        image_size: side in pixels that pictures in a folder are scaled and cropped to; default: that of a pretrained
-            network, else the most frequent side, at most 256
+        encoder: a pretrained network, whose features of each picture or text are computed once; none: learn from pixels.
+            efficientnet-lite2, or -lite0, which takes half the time; ngrams, of texts, is fitted to the pool; hf:NAME_OR_FOLDER, timm:NAME, torchvision:NAME,
+            open_clip:NAME:TAG or onnx:FILE (docs/encoders.md)
+        image_size: side in pixels that pictures in a folder are scaled and cropped to; default: the encoder's own,
+            else the most frequent side, at most 256
         holdout: labelled samples to hold out and test on: a percentage of each class such as 20%, or a fold: 2/5
         fidelity: which to follow where the paper and its released code differ; each difference is also a setting
         seed: seed of all random numbers
