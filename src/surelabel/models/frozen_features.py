@@ -35,13 +35,7 @@ def encoded(source: Source, encoder: Encoder, progress: Progress | None = None, 
 
     They are stored there if they are to be kept.
     """
-    shape = image_shape(source.shape)
-    if encoder.reads != "pictures":
-        raise UserError(f"encoder {encoder.name} reads {encoder.reads}, and these samples are pictures")
-    if source.samples(np.arange(1)).dtype != np.uint8:
-        raise UserError(
-            f"{encoder.name} needs uint8 images, with values from 0 to 255: convert these, or use no encoder"
-        )
+    shape = check_pictures(source, encoder)
     place = writable_cache()
     if place is None or not encoder.fingerprint:
         return FeatureSource(source, compute(source, encoder, progress))
@@ -56,6 +50,18 @@ def encoded(source: Source, encoder: Encoder, progress: Progress | None = None, 
             with suppress(UserError):  # if the disk is full, they are computed again next time
                 store(path, features, version=VERSION)
         return FeatureSource(source, features)
+
+
+def check_pictures(source: Source, encoder: Encoder) -> tuple[int, int, int]:
+    """The shape of the pictures, if they are such as the encoder reads; else an error."""
+    shape = image_shape(source.shape)
+    if encoder.reads != "pictures":
+        raise UserError(f"encoder {encoder.name} reads {encoder.reads}, and these samples are pictures")
+    if source.samples(np.arange(1)).dtype != np.uint8:
+        raise UserError(
+            f"{encoder.name} needs uint8 images, with values from 0 to 255: convert these, or use no encoder"
+        )
+    return shape
 
 
 def with_features(data: DataSet, encoder: Encoder, progress: Progress | None = None) -> DataSet:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.config.encoders import ENCODERS, NONE
+from surelabel.config.encoders import NONE
 from surelabel.config.run import CUSTOM, RunConfig
 from surelabel.data.batch import Task
 from surelabel.data.holdout import choose_held_out, parse_holdout, without
@@ -19,9 +19,9 @@ from surelabel.data.label_list import read_listed
 from surelabel.data.open import open_data
 from surelabel.data.source import DataSet, Source
 from surelabel.data.splits import draw_labelled, parse_labels
-from surelabel.models.encoders import efficientnet, in_python, open_encoder
-from surelabel.models.encoders.base import Encoder
-from surelabel.models.frozen_features import encoded, with_features
+from surelabel.models.encoders import in_python, open_encoder
+from surelabel.models.encoders.base import Encoder, TorchEncoder
+from surelabel.models.frozen_features import check_pictures, encoded, with_features
 from surelabel.training.components import NO_COMPONENTS, Components
 from surelabel.utils.devices import resolve_device
 from surelabel.utils.errors import UserError
@@ -40,6 +40,8 @@ def load_data(
     `check` is called as soon as these are known, before the features of an encoder, which may take long.
     """
     encoder = encoder_of(config, components)  # first: it may not be there, and reading the data takes long
+    if config.train_encoder:
+        trainable(encoder)
     if encoder is not None and encoder.reads != "pictures":
         raise UserError(
             f"encoder {encoder.name} reads {encoder.reads}, and {config.data} holds pictures: choose another"
@@ -64,11 +66,14 @@ def load_data(
     if check is not None:
         check(data.train, labelled)
     if encoder is not None:
+        check_pictures(data.train, encoder)
         test = None if data.test is None else _sized(data.test, encoder)
-        data = with_features(replace(data, train=_sized(data.train, encoder), test=test), encoder, progress)
-    elif config.network.name in ENCODERS and data.train.samples(np.arange(1)).dtype == np.uint8:
-        channels = data.train.shape[0]
-        data = replace(data, normalisation=(efficientnet.MEAN[:channels], efficientnet.STD[:channels]))
+        data = replace(data, train=_sized(data.train, encoder), test=test)
+        if config.train_encoder:  # which normalises its pictures itself
+            channels = data.train.shape[0]
+            data = replace(data, normalisation=((0.0,) * channels, (1.0,) * channels))
+        else:
+            data = with_features(data, encoder, progress)
     if config.holdout is None:
         return data, labelled
     request, train = parse_holdout(config.holdout), data.train
@@ -86,14 +91,23 @@ def encoder_of(config: RunConfig, components: Components = NO_COMPONENTS) -> Enc
     return open_encoder(config.encoder, config.image_size, device=resolve_device(config.device))
 
 
-def as_seen(source: Source, encoder: Encoder | None, keep: bool = True) -> Source:
+def trainable(encoder: Encoder | None) -> TorchEncoder:
+    """The encoder, if it is a network that can be trained further."""
+    if not isinstance(encoder, TorchEncoder):
+        name = "" if encoder is None else f" {encoder.name}"
+        raise UserError(f"encoder{name} cannot be trained further: it is no torch network for pictures")
+    return encoder
+
+
+def as_seen(source: Source, encoder: Encoder | None, keep: bool = True, trained: bool = False) -> Source:
     """New samples as the network takes them: themselves or, of pictures for a run with an encoder, their features.
 
-    Computed features are kept in the cache only if told to.
+    Computed features are kept in the cache only if told to. An encoder that is trained further takes the pictures.
     """
     if encoder is None or len(source.shape) != 3:
         return source
-    return encoded(_sized(source, encoder), encoder, keep=keep)
+    sized = _sized(source, encoder)
+    return sized if trained else encoded(sized, encoder, keep=keep)
 
 
 def _sized(source: Source, encoder: Encoder) -> Source:
