@@ -8,7 +8,7 @@ from typing import Any
 from surelabel.config.benchmarks import NAMED_DATA
 from surelabel.config.encoders import DEFAULT, NGRAMS
 from surelabel.config.methods import find
-from surelabel.config.recipes import SIZES, embeddings, pictures, recipe, texts
+from surelabel.config.recipes import SIZES, embeddings, pictures, recipe, texts, trained_encoder
 from surelabel.config.run import ARRAY_FILES, RunConfig
 from surelabel.config.settings import CONFIG, read_run
 from surelabel.utils.errors import UserError
@@ -22,6 +22,10 @@ def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str
     data = choice.get("data", "phc")
     encoder = asked.get("encoder", "none")
     own = data not in NAMED_DATA
+    if asked.get("train_encoder"):
+        _refuse_size(extra)
+        named = {"method": "bam-uda" if own else RunConfig.method, "data": data, "labels": "all" if own else "10%"}
+        return trained_encoder(**(named | choice), encoder=DEFAULT if encoder == "none" else encoder)
     if own and _are_texts(data, asked):
         return _of_texts(choice, asked.get("encoder", NGRAMS), extra)
     free = "size" not in extra and asked.get("network.name", "members-").startswith("members-")
@@ -51,11 +55,15 @@ def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str
         return replace(embeddings(**choice), embedding_column=column)
     if encoder == "none":
         return recipe(**choice, size=extra.get("size", SIZES[0]))
-    if "size" in extra:
-        raise UserError("--size chooses the size of a network, and encoder is one: leave --size out")
+    _refuse_size(extra)
     return pictures(
         **({"method": RunConfig.method, "data": data, "labels": RunConfig.labels} | choice), encoder=encoder
     )
+
+
+def _refuse_size(extra: dict[str, str]) -> None:
+    if "size" in extra:
+        raise UserError("--size chooses the size of a network, and encoder is one: leave --size out")
 
 
 def _embedding_column(file: Path, asked: str | None) -> str | None:

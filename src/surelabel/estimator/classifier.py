@@ -205,7 +205,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise UserError(
                 f"encoder {encoder.name} has other weights than the one that this was fitted with: fit again"
             )
-        return build_data.as_seen(self._input.source(X), encoder, keep=False)
+        return build_data.as_seen(self._input.source(X), encoder, keep=False, trained=self.config_.train_encoder)
 
     def _predicted(self, X: Any) -> Prediction:
         check_is_fitted(self)

@@ -263,18 +263,18 @@ class TrainedRun:
     def form(self) -> Form:
         """The form that new samples must have."""
         config, shape, scaling = self.config, None, PLAIN
-        if self.encoder is not None:
-            if (seen := self.encoder.preprocessing) is not None:
-                shape, scaling = (3, seen.side, seen.side), seen.scaling
-            elif self.encoder.reads == "pictures":  # as they are
-                shape = image_shape(self.data.train.pictures(np.arange(1)).shape[1:])
-        elif len(self.task.shape) == 3:
+        encoder, seen = self.encoder, None if self.encoder is None else self.encoder.preprocessing
+        if seen is not None:
+            shape, scaling = (3, seen.side, seen.side), seen.scaling
+        elif encoder is not None and encoder.reads == "pictures":  # as they are
+            shape = image_shape(self.data.train.pictures(np.arange(1)).shape[1:])
+        if len(self.task.shape) == 3:
             shape = image_shape(self.task.shape)
         path = None if config.data in NAMED else Path(config.data_dir or ".", config.data)
         encoding = self.data.train.encoding if "data" in vars(self) else self._stored.table_encoding()
         of_texts = self.encoder is not None and self.encoder.reads == "texts"
         return Form(
-            self.name, self.task.classes, shape, scaling, encoding, config.label_column,
+            self.name, self.task.classes, shape, scaling, seen is not None, encoding, config.label_column,
             embedding_column=config.embedding_column, id_column=config.id_column,
             of_rows=len(self.task.shape) == 1 and encoding is None and self.encoder is None, folder=path,
             text_column=(config.text_column or TEXT_COLUMN) if of_texts else None,
@@ -286,7 +286,7 @@ class TrainedRun:
 
     def as_trained_on(self, source: Source) -> Source:
         """The samples or, if the run has a frozen encoder, their features."""
-        return build_data.as_seen(source, self.encoder)
+        return build_data.as_seen(source, self.encoder, trained=self.config.train_encoder)
 
     def check_form(self, source: Source, name: str) -> None:
         """Raise unless the samples have the shape and dtype that the network takes."""
