@@ -392,7 +392,7 @@ class RunConfig:
             cifar10-lt10, -lt100, and likewise cifar100: long-tailed, the largest class 10 or 100 times the smallest
         data_dir: folder with the files of a named data set
         label_column: the column of a table with the labels; default: label, class, target or y
-        text_column: the column of a table, or the key of JSON lines, with texts to learn from; default of .jsonl
+        text_column: the column of a table, or key of JSON lines, with texts to learn from; default of .jsonl
             files: text
         group_column: a column that says which rows belong together, such as a patient's name; where one is left out or
             held out, no label of the others is learnt. It is no feature
