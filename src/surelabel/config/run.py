@@ -411,7 +411,7 @@ class RunConfig:
         id_column: the column of a .parquet file of embeddings, and of tables of labels, that names the rows; default:
             id, path, file, image or sample, where there is one
         label_column: the column of a table with the labels; default: label, class, target or y
-        text_column: the column of a table, or the key of JSON lines, with texts to learn from; default of .jsonl
+        text_column: the column of a table, or key of JSON lines, with texts to learn from; default of .jsonl
             files: text
         group_column: a column that says which rows belong together, such as a patient's name; where one is left out or
             held out, no label of the others is learnt. It is no feature
