@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 UV = .venv-tools/bin/uv
 
-.PHONY: fit test test-fast check faults fuzz soak bench lock locked lowest highest audit clean
+.PHONY: fit test test-fast check test-encoders faults fuzz soak bench lock locked lowest highest audit clean
 
 # One stamp for the whole environment: made again when the dependencies change.
 .venv/ready: pyproject.toml constraints.txt
@@ -21,6 +21,17 @@ test: .venv/ready
 # Under a minute: without the tests that are marked slow.
 test-fast: .venv/ready
 	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+# Six gigabytes: timm, open_clip and torchvision need another torch than .venv has.
+.venv-encoders/ready: pyproject.toml
+	@echo "Setting up .venv-encoders (some minutes)"
+	@$(PYTHON) -m venv .venv-encoders
+	@.venv-encoders/bin/python -m pip install --quiet --quiet --disable-pip-version-check \
+		-e '.[hf,open_clip,pretrained,timm,torchvision]' hypothesis pytest pytest-xdist
+	@touch $@
+
+test-encoders: .venv-encoders/ready
+	.venv-encoders/bin/python -m pytest -n 2 tests/models/encoders
 
 check: .venv/ready
 	$(BIN)/ruff check .
@@ -84,4 +95,4 @@ audit: .venv/ready .venv-tools/ready
 	.venv-tools/bin/pip-audit --strict --disable-pip --require-hashes -r requirements-test.txt
 
 clean:
-	rm -rf .venv .venv-tools .venv-locked .venv-lowest .venv-highest build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-* build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -8,12 +8,14 @@ from functools import partial
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from bench.timing import Row, interleaved
 from surelabel.config.encoders import ENCODERS
 from surelabel.data.arrays.source import SampleSource
-from surelabel.models.backbones.pretrained import Encoder
-from surelabel.models.frozen_features import compute, encoder_session
+from surelabel.models.encoders import open_encoder
+from surelabel.models.encoders.efficientnet import EfficientNetEncoder
+from surelabel.models.frozen_features import compute
 
 PICTURES, ROUNDS = 32, 9
 
@@ -24,10 +26,11 @@ def run() -> list[Row]:
     for name, side in ENCODERS.items():
         pixels = np.random.default_rng(0).integers(0, 256, (PICTURES, 3, side, side), dtype=np.uint8)
         source = SampleSource(pixels, np.zeros(PICTURES, dtype=np.int64), ["one"])
-        session = encoder_session(name, (3, side, side))
-        network = Encoder(name)
+        encoder = open_encoder(name)
+        assert isinstance(encoder, EfficientNetEncoder)
+        network = encoder.module
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        ours, small = partial(compute, source, session), partial(_plain, network, pixels, 4)
+        ours, small = partial(compute, source, encoder), partial(_plain, network, pixels, 4)
         candidates = {"onnxruntime": ours, "torch": partial(_plain, network, pixels, 32), "torch by fours": small}
         times = interleaved(candidates, ROUNDS)
         rows += [Row(f"{name}, {way}", PICTURES / times[way], "pictures/s") for way in times]
@@ -39,7 +42,7 @@ def run() -> list[Row]:
     return rows
 
 
-def _plain(network: Encoder, pixels: NDArray[np.uint8], batch: int) -> NDArray[np.float32]:
+def _plain(network: nn.Module, pixels: NDArray[np.uint8], batch: int) -> NDArray[np.float32]:
     parts = [torch.from_numpy(pixels[start : start + batch]) for start in range(0, len(pixels), batch)]
     with torch.no_grad():
         found = [network(part.contiguous(memory_format=torch.channels_last)) for part in parts]

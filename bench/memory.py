@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -77,12 +78,8 @@ def private_memory() -> float:
     raise SystemExit("this system does not tell RssAnon in /proc/self/status")
 
 
-def _train(path: Path) -> tuple[float, float]:
-    from rich.console import Console
-
-    from surelabel.config.run import Batch, Network, RunConfig
-    from surelabel.training.fit import fit
-
+def watched(call: Callable[[], object]) -> tuple[float, float]:
+    """The private memory of this process in MB: before a call, and the most during it."""
     start = most = private_memory()
     finished = threading.Event()
 
@@ -93,15 +90,24 @@ def _train(path: Path) -> tuple[float, float]:
 
     watching = threading.Thread(target=watch)
     watching.start()
+    call()
+    finished.set()
+    watching.join()
+    return start, max(most, private_memory())
+
+
+def _train(path: Path) -> tuple[float, float]:
+    from rich.console import Console
+
+    from surelabel.config.run import Batch, Network, RunConfig
+    from surelabel.training.fit import fit
+
     with tempfile.TemporaryDirectory() as folder:
         made = RunConfig(
             data=str(path), labels=40, steps=20, out=f"{folder}/run", device="cpu", threads=1, batch=Batch(16, 7),
             network=Network("wrn-10-1", stem_stride=2),
         )  # fmt: skip
-        fit(made, console=Console(quiet=True))
-    finished.set()
-    watching.join()
-    return start, max(most, private_memory())
+        return watched(lambda: fit(made, console=Console(quiet=True)))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 `surelabel fit` on 5,000 pictures runs in a process of its own, in which the functions below are counted and timed. The
 data are read, the command line parsed, the pool predicted and the pretrained network loaded once each; with warm caches
-the network is not needed. Needs Fashion-MNIST and the extras `pretrained` and `report`.
+no features are computed. Needs Fashion-MNIST and the extras `pretrained` and `report`.
 """
 
 import importlib
@@ -23,7 +23,7 @@ COUNTED = {
     "command line parsed": "surelabel.cli.parser:Parser.parse",
     "config file read": "surelabel.config.settings:read_yaml",
     "data read": "surelabel.data.open:open_data",
-    "pretrained network loaded": "surelabel.models.backbones.pretrained:EfficientNetLite.__init__",
+    "pretrained network loaded": "surelabel.models.encoders.efficientnet:EfficientNetLite.__init__",
     "features computed": "surelabel.models.frozen_features:compute",
     "trained": "surelabel.training.session:train_and_save",
     "weights loaded": "surelabel.inference.trained_run:TrainedRun._load_network",

@@ -56,6 +56,7 @@ from surelabel.data.source import UNLABELLED, DataSet
 from surelabel.data.statistics import channel_statistics
 from surelabel.methods.base import Pool
 from surelabel.models.backbones.wideresnet import Block, WideResNet
+from surelabel.models.encoders import open_encoder
 from surelabel.models.frozen_features import encoded
 from surelabel.training import build, build_data
 from surelabel.training.evaluate import predict
@@ -183,7 +184,7 @@ def cifar_features(folder: str) -> tuple[NDArray[np.float32], NDArray[np.int64]]
     """The features [N, d] and classes [N] of the test pictures."""
     test = open_data("cifar10", folder).test
     assert test is not None
-    return encoded(test, "efficientnet-lite0").features, test.labels
+    return encoded(test, open_encoder("efficientnet-lite0")).features, test.labels
 
 
 def until_goal(features: NDArray[np.float32], classes: NDArray[np.int64], pool: int = POOL) -> Iterator[Row]:

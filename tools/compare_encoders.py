@@ -15,10 +15,12 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from surelabel.config.encoders import CROP, ENCODERS
+from surelabel.config.encoders import ENCODERS
 from surelabel.data.images.resized import Resized
 from surelabel.data.open import open_data
 from surelabel.data.source import Source, Subset
+from surelabel.models.encoders import open_encoder
+from surelabel.models.encoders.efficientnet import SCALING
 from surelabel.models.frozen_features import encoded
 from surelabel.utils.rng import generator
 
@@ -32,7 +34,7 @@ def sets(cifar: str, folder: str | None, side: int) -> dict[str, Source]:
         "Fashion-MNIST": Resized(open_data("fashion-mnist").train, side),
     }
     if folder is not None:
-        found[Path(folder).name] = open_data(folder, image_size=side, crop=CROP).train
+        found[Path(folder).name] = open_data(folder, image_size=side, scaling=SCALING).train
         found[f"{Path(folder).name}, not cropped"] = open_data(folder, image_size=side).train
     return {
         name: Subset(source, np.sort(generator(5, "encoders").permutation(len(source))[:PICTURES]))
@@ -61,7 +63,7 @@ def main(cifar: str, folder: str | None = None) -> None:
     for name, side in ENCODERS.items():
         for title, source in sets(cifar, folder, side).items():
             start = time.perf_counter()
-            features = encoded(source, name).features
+            features = encoded(source, open_encoder(name)).features
             seconds = 1000 * (time.perf_counter() - start) / len(source)
             shown = []
             for each in (3, 10):

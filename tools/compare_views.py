@@ -43,7 +43,9 @@ def compare(out: Path, data_dir: str | None) -> None:
                         file.writelines(json.dumps(line) + "\n" for line in lines)
 
 
-def result(method: str, form: str, cell: Cell, number: int, rows: Rows, truth: Labels, labelled: Labels) -> dict[str, Any]:
+def result(
+    method: str, form: str, cell: Cell, number: int, rows: Rows, truth: Labels, labelled: Labels
+) -> dict[str, Any]:
     with ExitStack() as contexts:
         if form == "plain":
             contexts.enter_context(plain_views())

@@ -32,7 +32,7 @@ def test_open_data_names_what_there_is(name, message):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("wine.tsv", "tables are read from .csv and .parquet"), ("cat.jpg", "give the folder of pictures")],
+    [("wine.tsv", "tables are read from .csv, .parquet and .jsonl"), ("cat.jpg", "give the folder that it lies in")],
 )
 def test_open_data_says_what_to_give_instead(name, message, tmp_path):
     (tmp_path / name).write_text("x\ty\n")

@@ -516,3 +516,19 @@ def test_import_of_the_package_is_light():
 def test_kind_is_checked(settings, X, message):
     with pytest.raises(ValueError, match=message):
         SureLabelClassifier(steps=2, **settings).fit(X, [0, 1, -1, -1, 0, 1])
+
+
+@pytest.mark.slow
+def test_mapped_float16_embeddings_are_not_converted(tmp_path):
+    y = np.arange(90) % 3
+    rows = np.random.default_rng(0).normal(size=(90, 300)) + 3 * np.eye(3, 300)[y]
+    np.save(tmp_path / "x.npy", rows.astype(np.float16))
+    X = np.load(tmp_path / "x.npy", mmap_mode="r")
+    some = np.where(np.arange(90) < 45, y, -1)
+    model = SureLabelClassifier(kind="embeddings", steps=20).fit(X, some)
+    held = model._input.source(X)._images
+    assert held.dtype == np.float16
+    assert np.shares_memory(held, X)
+    exact = np.asarray(X, np.float32)
+    same = SureLabelClassifier(kind="embeddings", steps=20).fit(exact, some)
+    np.testing.assert_array_equal(model.predict_proba(X), same.predict_proba(exact))

@@ -154,8 +154,8 @@ def test_guarantee_has_the_slack_of_folds():
 
 
 def test_promise_names_coverage_and_guarantee():
-    sets = np.array([[True, False], [True, True]])
-    words = promise(scores_of(100), 0.9, sets)
+    sizes = np.array([0, 1, 1])
+    words = promise(scores_of(100), 0.9, sizes)
     for part in ("about 90%", "CV+ guarantees 72%, for labels drawn at random", "1.50 classes", "1 of 2 have one"):
         assert part in words
-    assert "nothing is guaranteed" in promise(scores_of(100, (2.0, 1.0)), 0.9, sets)
+    assert "nothing is guaranteed" in promise(scores_of(100, (2.0, 1.0)), 0.9, sizes)

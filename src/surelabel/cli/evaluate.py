@@ -10,9 +10,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="RUN", help="a run folder")
     parser.add_argument(
         "data", metavar="DATA", nargs="?",
-        help="instead of the test set, samples with labels that the run was not trained on: a folder, .npz, .npy, .csv "
-        "or .parquet file, or a data set by name; their test part, where there is one. For a run on pictures, a .csv "
-        "file names files in the folder that the run was trained on, and their classes",
+        help="instead of the test set, samples with labels that the run was not trained on: a folder, .npz, .npy, "
+        ".csv, .parquet or .jsonl file, or a data set by name; their test part, where there is one. For a run on a "
+        "folder, a .csv file names files in it, and their classes",
     )  # fmt: skip
     parser.add_argument("--data-dir", metavar="DIR", help="where the files of a named data set are")
     parser.add_argument("--bound", action="store_true", help="also the paper's generalisation bound, for a bam- method")

@@ -3,6 +3,7 @@
   surelabel fit PICTURES --labels labels.csv        a folder of pictures, and the classes of some of its files
   surelabel fit PICTURES --minutes 10               a sub-folder for each class, and one named unlabelled
   surelabel fit table.csv --label-column species    rows of a table
+  surelabel fit mails.csv --text-column body        texts in a table, a .jsonl file or a folder of .txt files
   surelabel fit cifar10 --labels 250 --data-dir DIR --method bam-uda
 
 --method, DATA, --labels and --size choose a recipe, which sets everything else; a --config file and any option change
@@ -41,15 +42,18 @@ EXTRA = {
     "as 0.9",
     "crossfit": "for methods other than sure: train this many times more, each time without a fold of the labels; "
     "calibrates the run and tells how far to trust it",
-    "all_probabilities": "add to predictions.csv a column p_CLASS for each class, with its probability",
+    "all_probabilities": "add a column p_CLASS for each class to predictions.csv",
     "print_config": "print the complete config and stop",
 }
 SHOWN = {
-    "data": ("labels", "label_column", "group_column", "drawn", "data_dir", "holdout", "image_size", "encoder"),
+    "data": (
+        "labels", "label_column", "text_column", "group_column", "drawn", "data_dir", "holdout", "image_size",
+        "encoder",
+    ),
     "run": ("method", "steps", "seed", "out", "init", "fidelity"),
     "machine": ("device", "threads", "devices", "nodes", "precision"),
     "often changed": ("network.name", "optimizer.lr", "batch.labelled", "batch.ratio", "evaluation.every"),
-}
+}  # fmt: skip
 # What methods of different families have different values of.
 FAMILY = ("paws", "optimizer", "teacher", "average", "head", "views", "batch", "align", "selection", "target")
 
@@ -184,9 +188,11 @@ def check_used(config: RunConfig, given: dict[str, Any]) -> None:
     """Raise where a setting that the run never reads would look as if it did something."""
     ignored = ignored_settings(config)
     for key in given:
-        if key in ("label_column", "group_column") and not config.tabular:
+        if key == "id_column" and key in ignored:
+            raise UserError(f"--id-column is of embeddings, in .parquet, .npz or .npy files, and {config.data} is none")
+        if key in ("label_column", "text_column", "group_column") and key in ignored:
             option = key.replace("_", "-")
-            raise UserError(f"--{option} is of tables, .csv or .parquet files, and {config.data} is none")
+            raise UserError(f"--{option} is of tables, .csv, .parquet or .jsonl files, and {config.data} is none")
         if key in ignored:
             raise UserError(f"--{key.replace('_', '-')} has no effect on this run ({config.method}): leave it out")
 

@@ -1,7 +1,7 @@
 """What a run on somebody's own data leaves beside its weights: predictions, an estimate, and a page to look at."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 from typing import Any
@@ -25,6 +25,7 @@ from surelabel.training.display import PLAIN
 from surelabel.utils.console import Screen
 from surelabel.utils.errors import UserError
 from surelabel.utils.files import atomic_write
+from surelabel.utils.words import words_alone
 
 PREDICTIONS, PAGE = "predictions.csv", "report.html"
 ACCEPTED, TO_LABEL = "accepted.csv", "to_label.csv"
@@ -60,7 +61,7 @@ def _with_sets(run: TrainedRun, coverage: float | None) -> tuple[Predictions, st
     except UserError as error:  # too few labels that could be left out after all: nothing else need be lost
         return run.predict_pool(), f"No sets of classes: {error}"
     assert made.sets is not None
-    return made, promise(label_scores(run), coverage, made.sets)
+    return made, promise(label_scores(run), coverage, made.set_sizes)
 
 
 def _estimated(run: TrainedRun, accept: float | None, promised: str | None) -> list[str]:
@@ -72,7 +73,7 @@ def _estimated(run: TrainedRun, accept: float | None, promised: str | None) -> l
         return _trusted(run, accept, promised)
     if data.test is not None:
         return [f"Metrics on the {len(data.test)} test samples are in {run.path / 'result.json'}"]
-    if data.train.features is None:
+    if data.train.kind != "features":
         return [f"How accurate is it? surelabel fit --resume {run.path} --crossfit 5 trains five times more to tell"]
     found = estimate.linear_probe(data.train, run.labelled, run.config.seed)
     words = format_estimate(found)
@@ -118,6 +119,8 @@ def data_warnings(run: TrainedRun) -> list[str]:
     """What should make one doubt: samples that no label seems to name, and test pictures that are in training."""
     data, labelled = run.data, run.labelled
     notes = [describe_unnamed(run.unnamed)] if run.unnamed else []
+    if (texts := data.train.texts(labelled)) is not None:
+        return notes if data.test is None else [*notes, *_copied_texts(data.test, texts)]
     pictures = data.train.pictures(np.arange(1)).ndim == 4
     if data.test is not None and pictures and len(data.test) + len(labelled) <= MOST_COMPARED:
         pairs = near_duplicates(_batches(data.train, labelled), _batches(data.test, np.arange(len(data.test))))
@@ -128,6 +131,16 @@ def data_warnings(run: TrainedRun) -> list[str]:
                 "figures flatter"
             )
     return notes
+
+
+def _copied_texts(test: Source, learnt: Sequence[str]) -> list[str]:
+    """A warning of test texts that are labelled ones too."""
+    known = {words_alone(text) for text in learnt} - {""}
+    copies = [place for place, text in enumerate(test.texts(np.arange(len(test))) or ()) if words_alone(text) in known]
+    if not copies:
+        return []
+    (name,) = test.names(np.array(copies[:1]))
+    return [f"Warning: {len(copies)} test texts are labelled ones too (such as {name}): the figures flatter"]
 
 
 def _batches(source: Source, index: NDArray[np.int64], batch: int = 256) -> Iterator[Images]:

@@ -1,13 +1,14 @@
 """The options of `surelabel fit` that are not settings of the run: what they mean, and what they cannot be beside."""
 
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from surelabel.config.benchmarks import NAMED_DATA
-from surelabel.config.encoders import DEFAULT
+from surelabel.config.encoders import DEFAULT, NGRAMS
 from surelabel.config.methods import find
-from surelabel.config.recipes import SIZES, embeddings, pictures, recipe
+from surelabel.config.recipes import SIZES, embeddings, pictures, recipe, texts, trained_encoder
 from surelabel.config.run import ARRAY_FILES, RunConfig
 from surelabel.config.settings import CONFIG, read_run
 from surelabel.utils.errors import UserError
@@ -21,14 +22,23 @@ def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str
     data = choice.get("data", "phc")
     encoder = asked.get("encoder", "none")
     own = data not in NAMED_DATA
+    if asked.get("train_encoder"):
+        _refuse_size(extra)
+        named = {"method": "bam-uda" if own else RunConfig.method, "data": data, "labels": "all" if own else "10%"}
+        return trained_encoder(**(named | choice), encoder=DEFAULT if encoder == "none" else encoder)
+    if own and _are_texts(data, asked):
+        return _of_texts(choice, asked.get("encoder", NGRAMS), extra)
     free = "size" not in extra and asked.get("network.name", "members-").startswith("members-")
     if encoder == "none" and own and free and "encoder" not in asked and Path(data).is_dir():
         from surelabel.data.probe import looks_photographic
 
         if find(choice.get("method", "sure")).family != "paws" and looks_photographic(data):
             encoder = DEFAULT
-    rows = False
+    rows, column = False, None
     if own:
+        if encoder == "none" and data.endswith(".parquet"):
+            column = _embedding_column(Path(asked.get("data_dir") or ".", data), asked.get("embedding_column"))
+            rows = column is not None
         if encoder == "none" and data.endswith(ARRAY_FILES):
             from surelabel.data.arrays.files import holds_embeddings, suits_encoder
 
@@ -42,14 +52,42 @@ def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str
     if rows:
         if "size" in extra:
             raise UserError("the paper has no embeddings: leave --size out")
-        return embeddings(**choice)
+        return replace(embeddings(**choice), embedding_column=column)
     if encoder == "none":
         return recipe(**choice, size=extra.get("size", SIZES[0]))
-    if "size" in extra:
-        raise UserError("--size chooses the size of a network, and encoder is one: leave --size out")
+    _refuse_size(extra)
     return pictures(
         **({"method": RunConfig.method, "data": data, "labels": RunConfig.labels} | choice), encoder=encoder
     )
+
+
+def _refuse_size(extra: dict[str, str]) -> None:
+    if "size" in extra:
+        raise UserError("--size chooses the size of a network, and encoder is one: leave --size out")
+
+
+def _embedding_column(file: Path, asked: str | None) -> str | None:
+    """The column of a .parquet file that holds embeddings: the one asked for, or the only one of lists of floats."""
+    if asked is not None or not file.is_file():
+        return asked
+    from surelabel.data.arrays.parquet import list_columns
+
+    found = list_columns(file)
+    return found[0] if len(found) == 1 else None
+
+
+def _are_texts(data: str, asked: dict[str, Any]) -> bool:
+    if Path(data).is_dir():
+        from surelabel.data.probe import holds_texts
+
+        return holds_texts(data)
+    return RunConfig(data=data, text_column=asked.get("text_column")).of_texts
+
+
+def _of_texts(choice: dict[str, Any], encoder: str, extra: dict[str, str]) -> RunConfig:
+    if "size" in extra:
+        raise UserError("the paper has no texts: leave --size out")
+    return texts(**({"method": "sure", "labels": "all"} | choice), encoder=encoder)
 
 
 def check_together(given: dict[str, Any], extra: dict[str, str]) -> None:
@@ -113,7 +151,7 @@ def from_run(given: dict[str, Any], extra: dict[str, str]) -> tuple[dict[str, An
     config = read_folder(folder, "--from")
     inside = Path(config.data, "labels.csv")
     earlier = config.label_files or ((str(inside),) if inside.is_file() else ())
-    if not earlier and not (config.data.endswith(ARRAY_FILES) or (config.tabular and config.labels == "all")):
+    if not earlier and not (config.may_have_ids or (config.has_columns and config.labels == "all")):
         raise UserError(
             f"{folder} took its labels from {config.data} itself: --from is for arrays, for folders of pictures whose "
             "classes a .csv file names, and for tables of which all labels are used. Add the new labels there, and fit "

@@ -1,6 +1,7 @@
 """The command line. A command is a file of this room, imported when it is asked for: --help must not wait for torch."""
 
 import argparse
+import os
 import re
 import sys
 from importlib import import_module
@@ -18,6 +19,8 @@ COMMANDS = {
     "finetune": "train a linear head on a run's backbone with the same labels",
     "evaluate": "the metrics of a finished run, on its test set or on other data with labels",
     "predict": "classes and confidences for new samples, as CSV",
+    "embed": "pictures or texts as rows of numbers, by a pretrained network",
+    "join": "one file of the parts that several processes have written",
     "suggest": "which samples to label next, as CSV",
     "export": "a run's network as an ONNX file",
     "report": "a page about a run, or several side by side, to open in a browser",
@@ -30,6 +33,8 @@ COMMANDS = {
 }
 
 OUT_OF_MEMORY = re.compile(r"out of memory|allocate memory|not enough memory")
+# Commands that may need a pretrained network, which may have to be downloaded.
+NETWORKED = ("fit", "finetune", "evaluate", "predict", "suggest", "export", "report", "study", "sweep")
 
 # Of commands with an option for each setting.
 USAGE = {
@@ -51,6 +56,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     try:
         options = parser(words).parse(words)
+        if getattr(options, "offline", False):
+            os.environ["HF_HUB_OFFLINE"] = "1"  # for the packages that reach the hub, and for child processes
         code: int = options.run(options) if hasattr(options, "run") else _no_command(options)
         return code
     except UserError as error:
@@ -80,6 +87,9 @@ def parser(words: list[str] | None = None) -> Parser:
             module = import_module(f"surelabel.cli.{name}")
             command.description = str(module.__doc__).partition(": ")[2].strip()
             module.add_arguments(command)
+            if name in NETWORKED:
+                what = "download no pretrained network: use what is stored here"
+                command.add_argument("--offline", action="store_true", help=what)
             command.set_defaults(run=module.run)
     return made
 

@@ -2,9 +2,12 @@
 
 import argparse
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from surelabel.cli.parser import positive
 from surelabel.cli.say import say
+from surelabel.data.part import WHOLE, Part
 from surelabel.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -16,10 +19,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="RUN", help="a run folder")
     parser.add_argument(
         "data", metavar="DATA",
-        help="a folder, .npz, .npy, .csv or .parquet file, or a data set by name; of arrays, tar shards and named sets "
-        "their test part, where there is one",
+        help="a folder, .npz, .npy, .csv, .parquet or .jsonl file, or a data set by name; of arrays, tar shards and "
+        "named sets their test part, where there is one",
     )  # fmt: skip
     parser.add_argument("-o", "--out", required=True, metavar="FILE", help="the CSV file to write")
+    add_part(parser)
+    parser.add_argument(
+        "--ray", metavar="ADDRESS", help="share the parts out among the workers of this Ray cluster, and join them"
+    )
+    parser.add_argument("--parts", type=positive, metavar="N", help="with --ray: how many (default: 4 for each core)")
     parser.add_argument("--data-dir", metavar="DIR", help="where the files of a named data set are")
     parser.add_argument(
         "--calibrate", metavar="HELD_OUT",
@@ -38,28 +46,65 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_part(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--part", metavar="K/N",
+        help="only the K-th of N parts, such as 3/16, into a file of its own beside FILE: any scheduler can share "
+        "them out. surelabel join FILE makes one of them, the same as without --part",
+    )  # fmt: skip
+
+
 def run(options: argparse.Namespace) -> int:
     coverage = coverage_asked(options)
     check_sets(options)
+    part = WHOLE if options.part is None else Part.parse(options.part)
+    if options.ray is not None:
+        return _on_ray(options)
+    if options.parts is not None:
+        raise UserError("--parts is of --ray; without it, give each process its --part K/N")
     from surelabel.inference.outputs import check_output
+    from surelabel.inference.predict_file import predict_file
     from surelabel.inference.trained_run import load
     from surelabel.training.display import describe_skipped
 
     trained = load(options.folder)
     check_output(options.out, [trained], options.data, options.calibrate, options.data_dir)
     calibration = None if options.calibrate is None else _calibrated(trained, options, coverage)
-    predictions = trained.predict(options.data, options.data_dir, options.sets)
-    for note in predictions.notes:
+    written = predict_file(
+        trained, options.data, Path(options.out), options.data_dir, part, options.sets, calibration,
+        options.all_probabilities,
+    )  # fmt: skip
+    for note in written.notes:
         say(note, options.out)
-    predictions.save(options.out, calibration, options.all_probabilities)
-    say(f"{len(predictions)} predictions in {options.out}", options.out)
-    if predictions.sets is not None:
+    say(f"{written.count} predictions in {written.path}", options.out)
+    if options.sets is not None and written.count:
         from surelabel.inference.learners import label_scores
         from surelabel.inference.prediction_sets import promise
 
-        say(promise(label_scores(trained), options.sets, predictions.sets), options.out)
-    if predictions.skipped:
-        say(describe_skipped(predictions.skipped), options.out)
+        say(promise(label_scores(trained), options.sets, written.set_sizes), options.out)
+    if written.skipped:
+        say(describe_skipped(written.skipped), options.out)
+    return 0
+
+
+def _on_ray(options: argparse.Namespace) -> int:
+    if options.calibrate is not None or options.part is not None:
+        raise UserError("--ray does not go together with --calibrate or --part: leave one out")
+    from surelabel.data.join import join
+    from surelabel.data.open import NAMED
+    from surelabel.inference.on_ray import Asked, predict_on_ray
+    from surelabel.inference.trained_run import load
+
+    run, out, where = Path(options.folder).resolve(), Path(options.out).resolve(), options.data_dir
+    load(run).check_sets(options.sets)
+    data = options.data if where is not None or options.data in NAMED else str(Path(options.data).resolve())
+    where = None if where is None else str(Path(where).resolve())
+    asked = Asked(str(run), data, str(out), where, options.sets, options.all_probabilities)
+    predict_on_ray(asked, options.ray, options.parts)
+    parts = join(out)
+    for file in (*parts, out.with_name(f".{out.name}.parts")):
+        file.unlink()
+    print(f"Predictions in {options.out}, of {len(parts)} parts")
     return 0
 
 

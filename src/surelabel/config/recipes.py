@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from surelabel.config.benchmarks import BENCHMARKS
-from surelabel.config.encoders import DEFAULT, EncoderName
+from surelabel.config.encoders import DEFAULT, NGRAMS, NONE
 from surelabel.config.methods import ON_FEATURES, find, names
 from surelabel.config.run import (
     Align,
@@ -80,6 +80,10 @@ def recipe(
         if size != "laptop":
             raise UserError("the paper has no tables: leave the size out")
         return table(method, data, "all" if labels is None else labels)
+    if RunConfig(data=data).of_texts:
+        if size != "laptop":
+            raise UserError("the paper has no texts: leave the size out")
+        return texts(method, data, "all" if labels is None else labels)
     if family == "sure":
         if size != "laptop":
             raise UserError("sure is not of the paper: leave the size out")
@@ -115,6 +119,16 @@ def embeddings(method: str, data: str, labels: int | str = "all") -> RunConfig:
     return replace(config, sure=replace(config.sure, project=find(method).family == "sure"))
 
 
+def texts(method: str, data: str, labels: int | str = "all", encoder: str = NGRAMS) -> RunConfig:
+    """Texts as features of an encoder, trained on like embeddings."""
+    if encoder == NONE:
+        raise UserError(f"texts are learnt from as an encoder describes them: choose one, such as {NGRAMS}")
+    config = embeddings(method, data, labels)
+    if find(method).family != "sure":
+        config = replace(config, network=replace(config.network, name="mlp-1-256"))
+    return replace(config, encoder=encoder)
+
+
 def _members(config: RunConfig) -> RunConfig:
     """Fifty small networks; chosen on splits of CIFAR-10 and Fashion-MNIST that are in no table."""
     return replace(
@@ -127,12 +141,17 @@ def _members(config: RunConfig) -> RunConfig:
     )
 
 
-def pictures(method: str, data: str, labels: int | str = "all", encoder: EncoderName = DEFAULT) -> RunConfig:
+def pictures(method: str, data: str, labels: int | str = "all", encoder: str = DEFAULT) -> RunConfig:
     """User pictures as features of a network pretrained on ImageNet, trained on like a table."""
     config = table(method, data, labels)
     if find(method).family != "sure":
         config = replace(config, network=replace(config.network, name="mlp-1-256"))
     return replace(config, encoder=encoder)
+
+
+def trained_encoder(method: str, data: str, labels: int | str = "all", encoder: str = DEFAULT) -> RunConfig:
+    """User pictures, on which a pretrained network is trained further: far slower than on its features."""
+    return replace(_laptop(method, data, labels), encoder=encoder, train_encoder=True, steps=500)
 
 
 def _paper(method: str, data: str, labels: int | str) -> RunConfig:
@@ -245,8 +264,8 @@ def _laptop_paws(method: str, data: str, labels: int | str) -> RunConfig:
 
 # The data and the machine; what belongs to the method is not taken over.
 KEPT_BY_FINETUNE = (
-    "data", "data_dir", "label_column", "group_column", "table", "labels", "image_size", "holdout", "seed", "network",
-    "device", "precision", "compile", "threads",
+    "data", "data_dir", "embedding_column", "id_column", "label_column", "group_column", "table", "labels",
+    "image_size", "holdout", "seed", "network", "device", "precision", "compile", "threads",
 )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from surelabel.config.constraints import (
     ReadIf,
     Share,
 )
-from surelabel.config.encoders import EncoderName
+from surelabel.config.encoders import NGRAMS
 from surelabel.config.methods import TAUGHT, find
 from surelabel.utils.errors import UserError
 from surelabel.utils.literals import Device, Drawn, Precision
@@ -38,7 +38,9 @@ AVERAGING = ("mc-dropout", "last-layer-ensemble")  # calibrators whose predictio
 CUSTOM = "custom"  # the name of a user component that is passed in Python
 TABLE_VIEWS = ("noise", "corrupt")  # the other views are for images
 TABLE_FILES = (".csv", ".parquet")
-ARRAY_FILES = (".npy", ".npz")
+ARRAY_FILES = (".npy", ".npz", ".safetensors")
+JSON_LINES = ".jsonl"
+TEXT_COLUMN = "text"  # of JSON lines, unless another is named
 ViewName = Literal["none", "weak", "strong", "shift", "strong-shift", "periodic", "noise", "corrupt", "custom"]
 
 # Settings about where a run is computed, not about what.
@@ -46,7 +48,11 @@ OF_THE_MACHINE = frozenset({"out", "data_dir", "device", "threads", "devices", "
 MACHINE = {"threads", "devices", "nodes"}  # may change on resume
 MORE_STEPS = "the learning rate falls along a cosine to the planned last step, so more steps are another run"
 
-CONVOLUTIONAL = ReadIf(lambda config: not config.network.name.startswith(("mlp-", "members-", "efficientnet")))
+OWN_NETWORK = ReadIf(lambda config: not config.train_encoder)
+CONVOLUTIONAL = ReadIf(
+    lambda config: not (config.train_encoder or config.network.name.startswith(("mlp-", "members-")))
+)
+TRAINED_ENCODER = ReadIf(lambda config: config.train_encoder)
 WARMUP_COSINE = ReadIf(lambda config: config.optimizer.schedule == "warmup-cosine")
 TO_PRIOR = ReadIf(lambda config: config.alignment in ("mean", "sinkhorn"))
 HAS_SMALL_CROPS = ReadIf(lambda config: config.paws.small_crops > 0)
@@ -75,22 +81,34 @@ class Network:
     """The network.
 
     Args:
-        name: wrn-DEPTH-WIDTH (depth 10, 16, 22, 28, ...), resnet-18 or resnet-50; efficientnet-lite0 or -lite2,
-            pretrained on ImageNet; for tables, and on an encoder's features, mlp-DEPTH-WIDTH, for sure
-            members-NUMBER-WIDTH
+        name: wrn-DEPTH-WIDTH (depth 10, 16, 22, 28, ...), resnet-18 or resnet-50; for tables, and on an encoder's
+            features, mlp-DEPTH-WIDTH, for sure members-NUMBER-WIDTH
         padding: zeros, or circular for periodic images such as crystals
         stem_stride: 2 halves the image at the first layer: a quarter of the work
         norm: BatchNorm, or GroupNorm (in an mlp: LayerNorm), which does not depend on the other samples of the batch
         norm_momentum: momentum of BatchNorm's running statistics; in PAWS's projection always 0.1
     """
 
-    name: str = "wrn-28-2"
+    name: Annotated[str, OWN_NETWORK] = "wrn-28-2"
     padding: Annotated[Literal["zeros", "circular"], CONVOLUTIONAL] = "zeros"
     stem_stride: Annotated[PositiveInt, CONVOLUTIONAL] = 1
     norm: Annotated[Literal["batch", "group"], ReadIf(lambda config: config.chooses_norm)] = "batch"
     norm_momentum: Annotated[Share, ReadIf(lambda config: config.chooses_norm and config.network.norm != "group")] = (
         0.001
     )
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """An encoder that is trained further: see `train_encoder`.
+
+    Args:
+        lr_share: its learning rate, as a share of optimizer.lr, which the head has
+        norm: frozen: its BatchNorm keeps the statistics of the original training; batch: it takes each batch's
+    """
+
+    lr_share: Annotated[Share, TRAINED_ENCODER] = 0.1
+    norm: Annotated[Literal["frozen", "batch"], TRAINED_ENCODER] = "frozen"
 
 
 @dataclass(frozen=True)
@@ -386,23 +404,30 @@ class RunConfig:
     Args:
         method: sure; supervised, pseudo-label, uda, fixmatch, flexmatch, paws, ..., with bam- before it for a Bayesian
             last layer, and +ema or +swa after it; `surelabel methods` lists them all
-        data: phc, cifar10, cifar100, mnist, fashion-mnist, imagenet, or the path of a folder of images or tar shards,
-            or of a .npz, .npy, .csv or .parquet file;
+        data: phc, cifar10, cifar100, mnist, fashion-mnist, imagenet, or the path of a folder of images, texts or tar
+            shards, or of a .npz, .npy, .safetensors, .csv, .parquet or .jsonl file;
             cifar10-lt10, -lt100, and likewise cifar100: long-tailed, the largest class 10 or 100 times the smallest
         data_dir: folder with the files of a named data set
+        embedding_column: the column of a .parquet file whose lists of floats are embeddings; default: the only such one
+        id_column: the column of a .parquet file of embeddings, and of tables of labels, that names the rows; default:
+            id, path, file, image or sample, where there is one
         label_column: the column of a table with the labels; default: label, class, target or y
-        group_column: a column of a table that says which rows belong together, such as a patient's name: where one is
-            left out or held out, no label of the others is learnt. It is no feature
+        text_column: the column of a table, or key of JSON lines, with texts to learn from; default of .jsonl
+            files: text
+        group_column: a column that says which rows belong together, such as a patient's name; where one is left out or
+            held out, no label of the others is learnt. It is no feature
         labels: a .csv file with the names of pictures (of a table or an array: the numbers of rows, from 0) and their
             classes, or several separated by commas; a .txt file with the names of the files to use as labelled, one per
             line, if the data has the classes; or how many labels to use: a number, a percentage of each class such as
             10%, or all
-        drawn: how the labelled samples were chosen: at random from the pool, or per class, so that they do not tell how
-            frequent the classes are; auto: per class if all classes have equally many
-        encoder: a pretrained network that is not trained; its features of each picture are computed once:
-            efficientnet-lite2, or -lite0, which takes half the time
-        image_size: side in pixels that pictures in a folder are scaled and cropped to; default: that of a pretrained
-            network, else the most frequent side, at most 256
+        drawn: how the labelled samples were chosen: at random from the pool, or per class; these do not tell how
+            frequent the classes are. auto: per class if all classes have equally many
+        encoder: a pretrained network, whose features of each picture or text are computed once: efficientnet-lite2, or
+            -lite0, which takes half the time; ngrams, of texts, is fitted to the pool; hf:NAME_OR_FOLDER, timm:NAME,
+            torchvision:NAME, open_clip:NAME:TAG, onnx:FILE (docs/encoders.md); none: learn from pixels
+        train_encoder: train the encoder further, as the network, on views of the pictures: slow without a GPU
+        image_size: side in pixels that pictures in a folder are scaled and cropped to; default: the encoder's own,
+            else the most frequent side, at most 256
         holdout: labelled samples to hold out and test on: a percentage of each class such as 20%, or a fold: 2/5
         fidelity: which to follow where the paper and its released code differ; each difference is also a setting
         seed: seed of all random numbers
@@ -426,11 +451,17 @@ class RunConfig:
     method: str = "fixmatch"
     data: str = "phc"
     data_dir: str | None = None
-    label_column: Annotated[str | None, ReadIf(lambda config: config.tabular)] = None
-    group_column: Annotated[str | None, ReadIf(lambda config: config.tabular)] = None
+    embedding_column: Annotated[str | None, ReadIf(lambda config: config.data.lower().endswith(".parquet"))] = None
+    id_column: Annotated[str | None, ReadIf(lambda config: config.may_have_ids)] = None
+    label_column: Annotated[str | None, ReadIf(lambda config: config.has_columns)] = None
+    text_column: Annotated[str | None, ReadIf(lambda config: config.has_columns)] = None
+    group_column: Annotated[
+        str | None, ReadIf(lambda config: config.has_columns and config.embedding_column is None)
+    ] = None
     labels: int | str = "10%"
     drawn: Annotated[Drawn, ReadIf(lambda config: config.leaves_labels_out)] = "auto"
-    encoder: EncoderName = "none"
+    encoder: str = "none"
+    train_encoder: bool = False
     image_size: Annotated[PositiveInt | None, ReadIf(lambda config: config.has_image_files)] = None
     holdout: str | None = None
     fidelity: Literal["paper", "released"] = "paper"
@@ -452,6 +483,7 @@ class RunConfig:
     compile: bool | None = None
     batch: Batch = field(default_factory=Batch)
     network: Network = field(default_factory=Network)
+    tuning: Tuning = field(default_factory=Tuning)
     views: Views = field(default_factory=Views)
     table: Table = field(default_factory=Table)
     align: Align = field(default_factory=Align)
@@ -494,18 +526,24 @@ class RunConfig:
     @property
     def chooses_norm(self) -> bool:
         """Whether the network's norm is a setting; pretrained ones and members have theirs."""
-        return not self.network.name.startswith(("efficientnet", "members-"))
+        return not (self.train_encoder or self.network.name.startswith("members-"))
+
+    @property
+    def on_features(self) -> bool:
+        """Whether the network learns from the features of an encoder that stays as it is."""
+        return self.encoder != "none" and not self.train_encoder
 
     @property
     def has_image_files(self) -> bool:
-        """Whether images are read from files, and may be scaled."""
-        return not self.tabular and (self.data not in NAMED_DATA or self.data == "imagenet")
+        """Whether images are read from files, or for an encoder that is trained further, and may be scaled."""
+        from_files = self.data not in NAMED_DATA or self.data == "imagenet"
+        return not (self.has_columns or self.of_texts) and (from_files or self.train_encoder)
 
     def sees(self, view: str) -> bool:
         """Whether the method uses this view of tables or features."""
         read = find(self.method).reads
         roles = [role for role in ("labelled", "weak", "strong") if f"views.{role}" in read]
-        return (self.tabular or self.encoder != "none" or self.small) and view in [
+        return (self.tabular or self.on_features or self.small) and view in [
             getattr(self.views, role) for role in roles
         ]
 
@@ -515,9 +553,24 @@ class RunConfig:
         return self.teaches is not None or find(self.method).averaged
 
     @property
+    def has_columns(self) -> bool:
+        """Whether the data are rows in a file whose columns have names."""
+        return self.data.lower().endswith((*TABLE_FILES, JSON_LINES))
+
+    @property
     def tabular(self) -> bool:
-        """Whether the data are a table in a file."""
-        return self.data.lower().endswith(TABLE_FILES)
+        """Whether the data are a table in a file, whose columns are learnt from."""
+        return self.data.lower().endswith(TABLE_FILES) and self.text_column is None and self.embedding_column is None
+
+    @property
+    def may_have_ids(self) -> bool:
+        """Whether the data are in a file of arrays or embeddings, which may say what its rows are called."""
+        return self.embedding_column is not None or self.data.endswith(ARRAY_FILES)
+
+    @property
+    def of_texts(self) -> bool:
+        """Whether the config alone tells that samples are texts; the files in a folder may tell it too."""
+        return self.encoder == NGRAMS or self.text_column is not None or self.data.lower().endswith(JSON_LINES)
 
     @property
     def small(self) -> bool:

@@ -1,11 +1,14 @@
 """Folds of the labels for cross-fitting: each label is predicted by models that have not seen it."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 from scipy.sparse.csgraph import connected_components
 
 from surelabel.utils.rng import generator
+from surelabel.utils.words import words_alone
 
 ALWAYS_SEEN = -1
 MANY = 64
@@ -55,4 +58,11 @@ def near_duplicates(rows: NDArray[np.float32]) -> NDArray[np.int64]:
     blocks = (unit[start : start + BLOCK] @ unit.T > ALIKE for start in range(0, len(unit), BLOCK))
     alike = vstack([csr_array(block) for block in blocks])
     groups: NDArray[np.int64] = connected_components(alike)[1].astype(np.int64)
+    return groups
+
+
+def same_texts(texts: Sequence[str]) -> NDArray[np.int64]:
+    """A group [n] for each text; those of the same words in the same order share one. Empty texts are all different."""
+    words = [words_alone(text) or f" {number}" for number, text in enumerate(texts)]
+    groups: NDArray[np.int64] = np.unique(words, return_inverse=True)[1].astype(np.int64)
     return groups

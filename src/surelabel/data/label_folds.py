@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from surelabel.data.folds import ALWAYS_SEEN, draw_folds, near_duplicates
+from surelabel.data.folds import ALWAYS_SEEN, draw_folds, near_duplicates, same_texts
 from surelabel.data.groups import joined
 from surelabel.data.source import Source, in_batches
 
@@ -19,6 +19,8 @@ def folds_of(source: Source, labelled: NDArray[np.int64], folds: int, seed: int)
     Suggested labels, which judge nothing, are in one only where they share it with others.
     """
     groups = near_duplicates(_reduced(source, labelled))
+    if (texts := source.texts(labelled)) is not None:
+        groups = joined(groups, same_texts(texts))
     if source.groups is not None:
         groups = joined(groups, source.groups[labelled])
     fold = np.full(len(labelled), ALWAYS_SEEN)

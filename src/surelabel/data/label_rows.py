@@ -1,9 +1,10 @@
 """Tables of labels: a header, then one line per sample with its class and, perhaps, how it was chosen."""
 
 import csv
+import difflib
 import itertools
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -14,8 +15,10 @@ from surelabel.utils.errors import UserError
 
 FILE_COLUMNS = ("path", "file", "image", "sample")
 ROW_COLUMNS = ("sample", "row")
+ID_COLUMNS = ("id", *FILE_COLUMNS)
 CLASS_COLUMNS = ("label", "class")
 DRAWN_COLUMN = "drawn"
+COMPARED = 10_000  # ids searched for a similar one; more would take minutes
 SUGGESTED, RANDOM = "suggested", "random"
 
 Key = TypeVar("Key", bound=Hashable)
@@ -98,6 +101,27 @@ def named_rows(path: Path, rows: int) -> Labels[int]:
         return int(row.sample)
 
     return Labels(path, by_sample(path, ((number(row), row) for row in read_label_rows(path, ROW_COLUMNS))))
+
+
+def named_ids(path: Path, ids: Sequence[str], column: str | None = None) -> Labels[int]:
+    """The places of those of the `ids` that a file gives a class; `column` names them, where it is not `sample`."""
+    place = {name: number for number, name in enumerate(ids)}
+
+    def number(row: LabelRow) -> int:
+        # See `escape_formula`.
+        name = row.sample if row.sample in place else row.sample.removeprefix("'")
+        if name not in place:
+            raise UserError(f"{path}, line {row.line}: there is no id {row.sample!r}.{_hint(name, ids)}")
+        return place[name]
+
+    columns = ID_COLUMNS if column is None else (column.strip().lower(), "sample")
+    return Labels(path, by_sample(path, ((number(row), row) for row in read_label_rows(path, columns))))
+
+
+def _hint(name: str, ids: Sequence[str]) -> str:
+    """The id that is probably meant, or an example."""
+    near = difflib.get_close_matches(name, ids[:COMPARED], n=1)
+    return f" Did you mean {str(near[0])!r}?" if near else f" There is, for example, {str(ids[0])!r}"
 
 
 def _column(path: Path, header: list[str], names: tuple[str, ...]) -> int:

@@ -8,7 +8,9 @@ from pathlib import Path
 from surelabel.config.encoders import DEFAULT, missing
 from surelabel.data.images.formats import SUFFIXES, visible
 from surelabel.data.outputs import holds_outputs_only
+from surelabel.utils.errors import UserError
 
+TEXT_SUFFIXES = frozenset({".txt"})
 PROBED = 50
 PHOTOGRAPH_SIDE = 64
 # Pretrained features also beat a small network on smaller or grey images (docs/pictures.md). But
@@ -50,12 +52,28 @@ def looks_photographic(folder: str | Path) -> bool:
     return 2 * small > images and next(islice(_files(Path(folder)), MOST_SMALL, None), None) is None
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """Files named as images, sorted within each folder; a link in circles ends at `DEEPEST`."""
+def holds_texts(folder: str | Path) -> bool:
+    """Whether a folder is one of texts; raises where it has about as many pictures.
+
+    Texts beside pictures in the folder itself say something about these (readme.txt), and do not count.
+    """
+    folder = Path(folder)
+    pictures = sum(1 for _ in _files(folder))
+    texts = sum(1 for file in _files(folder, TEXT_SUFFIXES) if not pictures or file.parent != folder)
+    if 2 * min(pictures, texts) > max(pictures, texts):
+        raise UserError(
+            f"{folder} holds {pictures:,} pictures and {texts:,} texts: one network learns from either. Put them into "
+            "folders of their own"
+        )
+    return texts > pictures
+
+
+def _files(folder: Path, suffixes: frozenset[str] = SUFFIXES) -> Iterator[Path]:
+    """Files with these suffixes, sorted within each folder; a link in circles ends at `DEEPEST`."""
     for place, inner, files in os.walk(folder, followlinks=True):
         inner[:] = sorted(name for name in inner if visible(name) and not holds_outputs_only(Path(place, name)))
         if len(Path(place).parts) - len(folder.parts) >= DEEPEST:
             inner.clear()
         yield from (
-            Path(place, file) for file in sorted(filter(visible, files)) if Path(file).suffix.lower() in SUFFIXES
+            Path(place, file) for file in sorted(filter(visible, files)) if Path(file).suffix.lower() in suffixes
         )

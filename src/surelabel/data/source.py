@@ -14,9 +14,10 @@ from surelabel.utils.errors import UserError
 
 if TYPE_CHECKING:
     from surelabel.data.tables.encoding import Encoding
+    from surelabel.models.encoders.base import Encoder
 
 Images = NDArray[np.uint8] | NDArray[np.float32]
-Kind = Literal["samples", "table", "features"]
+Kind = Literal["samples", "table", "features", "texts"]
 FilesSkipped = tuple[tuple[str, str], ...]  # each file with the reason
 UNLABELLED = -1
 # Samples that statistics are taken of.
@@ -46,7 +47,7 @@ class Source(ABC):
     notes: tuple[str, ...] = ()  # what was noticed while reading
     skipped: FilesSkipped = ()  # what could not be read
     encoding: "Encoding | None" = None  # of a table: how its columns became numbers
-    features: NDArray[np.float32] | None = None  # [N, D], where the samples are features or embeddings
+    encoder: "Encoder | None" = None  # of features: what made them
     block_size = 1  # samples that are best read together, as neighbours
     groups: NDArray[np.int64] | None = None  # [N], the same for samples that belong together, such as one patient's
     # [N], whose labels were asked for because they are hard: they do not speak for the others
@@ -77,6 +78,10 @@ class Source(ABC):
         """These samples as one would look at them: pictures, where the network sees their features."""
         return self.samples(index)
 
+    def texts(self, index: NDArray[np.int64]) -> Sequence[str] | None:
+        """These samples where they are texts, which the network sees the features of; else None."""
+        return None
+
     def content(self) -> Iterator[bytes]:
         """The bytes that all samples follow from, to tell whether they have changed."""
         batch = len(next(chunks(range(len(self)), self.shape)))
@@ -93,7 +98,7 @@ class Derived(Source):
         self.whole = whole
         self.labels, self.classes, self.shape = whole.labels, whole.classes, whole.shape
         self.kind, self.description, self.notes = whole.kind, whole.description, whole.notes
-        self.skipped, self.encoding, self.features = whole.skipped, whole.encoding, whole.features
+        self.skipped, self.encoding, self.encoder = whole.skipped, whole.encoding, whole.encoder
         self.block_size, self.groups = whole.block_size, whole.groups
         self.suggested, self.ids = whole.suggested, whole.ids
 
@@ -111,6 +116,9 @@ class Derived(Source):
 
     def pictures(self, index: NDArray[np.int64]) -> Images:
         return self.whole.pictures(index)
+
+    def texts(self, index: NDArray[np.int64]) -> Sequence[str] | None:
+        return self.whole.texts(index)
 
     def prefetch(self, index: NDArray[np.int64]) -> None:
         self.whole.prefetch(index)
@@ -132,7 +140,6 @@ class Subset(Derived):
         super().__init__(whole)
         self.index = index
         self.labels = whole.labels[index]
-        self.features = None if whole.features is None else whole.features[index]
         self.groups = None if whole.groups is None else whole.groups[index]
         self.suggested = None if whole.suggested is None else whole.suggested[index]
         self.ids = None if whole.ids is None else whole.ids[index]
@@ -149,6 +156,9 @@ class Subset(Derived):
 
     def pictures(self, index: NDArray[np.int64]) -> Images:
         return self.whole.pictures(self.index[index])
+
+    def texts(self, index: NDArray[np.int64]) -> Sequence[str] | None:
+        return self.whole.texts(self.index[index])
 
     def prefetch(self, index: NDArray[np.int64]) -> None:
         self.whole.prefetch(self.index[index])

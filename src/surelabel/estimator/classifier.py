@@ -1,8 +1,9 @@
 """The scikit-learn interface: fit(X, y) with some of y unlabelled."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,13 +18,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from surelabel.config.encoders import EncoderName
 from surelabel.config.methods import find
 from surelabel.config.run import AVERAGING
 from surelabel.data.groups import group_numbers
-from surelabel.data.source import UNLABELLED
+from surelabel.data.source import UNLABELLED, Source
 from surelabel.data.tables.frames import is_frame
-from surelabel.estimator.inputs import EmbeddingInput, ImageInput, TableInput
+from surelabel.data.texts.source import texts_of
+from surelabel.estimator.inputs import EmbeddingInput, ImageInput, TableInput, TextInput
 from surelabel.estimator.labels import column_of, unlabelled_in, without_gaps
 from surelabel.estimator.recipe import config_of
 from surelabel.models.network import Network
@@ -36,7 +37,7 @@ from surelabel.utils.literals import Device
 from surelabel.utils.rng import generator
 from surelabel.utils.signals import Stopped
 
-KINDS = ("auto", "embeddings", "table")
+KINDS = ("auto", "embeddings", "table", "texts")
 
 
 class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -49,9 +50,11 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         method: "auto" is "sure" for tables, embeddings and images described by an encoder, and "bam-uda" for other
             images; or another, such as "uda". `predict_std` is available for these two and any other with "bam-"
         kind: "table", whose columns are quantities of their own; "embeddings", whose columns are directions of one
-            space; "auto" takes rows for a table, and more axes for images
-        encoder: the pretrained network that describes images, such as "efficientnet-lite2"; "auto": where it is
-            installed, suits the images, and `method` is "auto" or "sure"; "none": the network learns from their pixels
+            space; "texts", a list, an array or a column of them; "auto" takes rows for a table, and more axes for
+            images
+        encoder: the pretrained network that describes images, such as "efficientnet-lite2", or a callable (images
+            [n, c, h, w] -> features [n, d]); "auto": where efficientnet-lite2 is installed, suits the images, and
+            `method` is "auto" or "sure"; "none": the network learns from their pixels
         steps: of training; the recipe's default if None
         settings: other settings by their dotted names, such as {"optimizer.lr": 0.01}
         unlabelled: the label in y that means "unlabelled"
@@ -67,8 +70,8 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         method: str = "auto",
         *,
-        kind: Literal["auto", "embeddings", "table"] = "auto",
-        encoder: Literal["auto"] | EncoderName = "auto",
+        kind: Literal["auto", "embeddings", "table", "texts"] = "auto",
+        encoder: str | Callable[[Any], Any] = "auto",
         steps: int | None = None,
         settings: Mapping[str, Any] | None = None,
         unlabelled: Any = UNLABELLED,
@@ -118,24 +121,27 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.config_ = config_of(self, data.train.shape, len(y))
             if groups is not None:
                 data.train.groups = self._groups(groups)
-            console = Console(quiet=not self.verbose)
+            console, components = Console(quiet=not self.verbose), replace(self._components(), data=data)
             with undisturbed():
-                trained = fit(self.config_, console=console, components=Components(data), save=self.out is not None)
+                trained = fit(self.config_, console=console, components=components, save=self.out is not None)
             self.task_ = trained.task
             self._network = _for_predictions(trained.network)
+            encoder = trained.data.train.encoder
+            self._fingerprint = None if encoder is None else encoder.fingerprint
+            self._fitted_encoder = encoder if encoder is not None and encoder.tensors() else None
         self.classes_ = classes
         return self
 
-    def _learn_input(self, X: Any) -> EmbeddingInput | ImageInput | TableInput:
+    def _learn_input(self, X: Any) -> EmbeddingInput | ImageInput | TableInput | TextInput:
         """How X is read."""
         if self.kind not in KINDS:
             raise UserError(f"kind {self.kind!r}: choose one of {', '.join(KINDS)}")
         if self.kind != "auto" and np.ndim(X) > 2:
             raise UserError(f"kind {self.kind!r} is for rows [n, d], and X has the shape {np.shape(X)}")
-        if self.kind == "embeddings":
+        if self.kind in ("embeddings", "texts"):
             if self.categorical:
-                raise UserError("categorical names columns of a table, and kind is 'embeddings': leave one out")
-            return EmbeddingInput()
+                raise UserError(f"categorical names columns of a table, and kind is {self.kind!r}: leave one out")
+            return EmbeddingInput() if self.kind == "embeddings" else TextInput()
         return ImageInput.learn(X) if np.ndim(X) > 2 else TableInput.learn(X, self.categorical or ())
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -166,6 +172,9 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: Any, reset: bool) -> Any:
         """X, validated: an array or a data frame."""
+        if self.kind == "texts":
+            with as_value_errors():
+                return texts_of(X)
         if is_frame(X) and self.kind != "embeddings":
             return validate_data(self, X, reset=reset, skip_check_array=True)
         if self.kind == "embeddings":
@@ -186,11 +195,23 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         missing = unlabelled_in(names, None)
         return group_numbers(names.astype(np.str_) if names.dtype == object else names, missing)
 
+    def _components(self) -> Components:
+        return Components(encoder=self.encoder if callable(self.encoder) else None)
+
+    def _seen(self, X: Any) -> Source:
+        """X as the network takes it."""
+        encoder = self._fitted_encoder or build_data.encoder_of(self.config_, self._components())
+        if encoder is not None and encoder.fingerprint != self._fingerprint:
+            raise UserError(
+                f"encoder {encoder.name} has other weights than the one that this was fitted with: fit again"
+            )
+        return build_data.as_seen(self._input.source(X), encoder, keep=False, trained=self.config_.train_encoder)
+
     def _predicted(self, X: Any) -> Prediction:
         check_is_fitted(self)
         X = self._checked(X, reset=False)
         with as_value_errors():
-            source = build_data.as_seen(self._input.source(X), self.config_, keep=False)
+            source = self._seen(X)
         size = self.config_.evaluation.batch
         parts = [
             self._network.predict(torch.from_numpy(source.samples(rows)), generator(0, "evaluation"))

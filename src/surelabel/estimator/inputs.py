@@ -15,6 +15,7 @@ from surelabel.data.tables.columns import Columns
 from surelabel.data.tables.encoding import Encoding, check_numbers, learn
 from surelabel.data.tables.frames import categories, from_frame, from_numbers, is_frame, to_column
 from surelabel.data.tables.source import TableSource, table_data
+from surelabel.data.texts.source import TextSource
 from surelabel.utils.errors import UserError
 
 MOST_NOTES = 10  # in a warning, as hundreds of columns may be constant where images are given as a table
@@ -71,6 +72,17 @@ class EmbeddingInput:
 
     def data(self, X: Any, labels: NDArray[np.int64], classes: Sequence[str]) -> DataSet:
         return user_data_set("X", self.source(X, labels, classes), None)
+
+
+@dataclass(frozen=True)
+class TextInput:
+    """Texts [n]: a list, an array or a column of a data frame."""
+
+    def source(self, X: list[str], labels: NDArray[np.int64] | None = None, classes: Sequence[str] = ()) -> Source:
+        return TextSource(X, labels, classes)
+
+    def data(self, X: list[str], labels: NDArray[np.int64], classes: Sequence[str]) -> DataSet:
+        return DataSet("X", self.source(X, labels, classes))
 
 
 @dataclass(frozen=True)

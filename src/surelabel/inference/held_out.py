@@ -104,17 +104,20 @@ def _check_leakage(source: Source, index: NDArray[np.int64], trained_on: set[byt
 
 
 def _trained_on(run: TrainedRun) -> set[bytes]:
-    """Hashes of the labelled training samples; none for a table with equal rows, where equality proves nothing."""
+    """Hashes of the labelled training samples; none where rows or texts are equal: then it proves nothing."""
     source = run.data.train
-    if source.kind == "table" and len(set(_hashes(source, np.arange(len(source))))) < len(source):
+    may_repeat = source.kind == "table" or source.texts(np.arange(1)) is not None
+    if may_repeat and len(set(_hashes(source, np.arange(len(source))))) < len(source):
         return set()
     return set(_hashes(source, run.labelled))
 
 
 def _hashes(source: Source, index: NDArray[np.int64]) -> list[bytes]:
-    """A hash of each sample's pixels or columns."""
+    """A hash of each sample's pixels, columns or characters."""
     if not len(index):
         return []
+    if (texts := source.texts(index)) is not None:
+        return [blake2b(text.encode(), digest_size=16).digest() for text in texts]
     parts = chunks(range(len(index)), source.pictures(index[:1]).shape[1:])
     return [
         blake2b(_one_channel(image).tobytes(), digest_size=16).digest()

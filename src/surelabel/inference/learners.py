@@ -168,16 +168,18 @@ def prediction_sets(
     scores = label_scores(run)
     scores.check_enough(coverage)
     sets = [np.empty((0, len(run.task.classes)), dtype=np.bool_)]
-    for part in _blocks(index):
-        probs = by_fold(run.network, source, part, run.config.sure.folds, run.config.evaluation.batch)
+    # Whole batches, as the rounding of float32 depends on what is computed together.
+    batch = run.config.evaluation.batch
+    for part in _blocks(index, max(1, BLOCK // batch) * batch):
+        probs = by_fold(run.network, source, part, run.config.sure.folds, batch)
         sets.append(scores.sets(_at_prior(np.log(probs)), coverage))
     together = np.concatenate(sets)
     together[np.arange(len(index)), best] = True
     return together
 
 
-def _blocks(index: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    return (index[start : start + BLOCK] for start in range(0, len(index), BLOCK))
+def _blocks(index: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
+    return (index[start : start + size] for start in range(0, len(index), size))
 
 
 def _at_prior(logs: NDArray[np.float64]) -> NDArray[np.float64]:

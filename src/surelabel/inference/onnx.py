@@ -2,7 +2,7 @@
 
 import json
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,11 @@ from torch import Tensor, nn
 import surelabel
 from surelabel import equations
 from surelabel.data.batch import Task
+from surelabel.data.images.scaling import Scaling
 from surelabel.inference.onnx_table import TableNetwork
 from surelabel.inference.outputs import check_output
 from surelabel.inference.trained_run import TrainedRun
-from surelabel.models.backbones.pretrained import OFFSET, SCALE, Encoder
+from surelabel.models.encoders.base import Normalised, Preprocessing, TorchEncoder
 from surelabel.models.gaussian_softmax import SPREAD, by_draws, closed_form, fixed_draws
 from surelabel.models.heads import BayesianHead
 from surelabel.models.laplace_head import LaplaceHead
@@ -41,10 +42,10 @@ COLUMNS = (
     "numbers: NaN if missing. categories: the index of the value in levels, from 0; the number of levels for any "
     "other value and if missing. An integer category is written without a decimal point. The model scales the columns"
 )
-RESIZE = (
-    "rotated as EXIF says; 8-bit RGB for three channels, grey for one; bicubic interpolation and a centre crop to "
-    "height × width (Pillow's ImageOps.fit)"
-)
+RESIZE = "rotated as EXIF says; 8-bit RGB for three channels, grey for one; {interpolation} interpolation "
+COVER = "and a centre crop to height × width (Pillow's ImageOps.fit)"
+SQUASH = "to height × width, whatever the proportions (Pillow's resize)"
+CROPPED = "; of larger pictures only the share {crop} of each side"
 
 
 def export_onnx(run: TrainedRun, out: Path) -> float:
@@ -59,13 +60,16 @@ def export_onnx(run: TrainedRun, out: Path) -> float:
         import onnxscript  # noqa: F401 - torch.onnx needs it, and would say so only after tracing
     check_output(out, [run])
     task, data = run.task, run.data
-    encoder = None if run.config.encoder == "none" else Encoder(run.config.encoder)
-    network = Exported(deepcopy(run.network).cpu().float(), encoder).eval()
+    encoder = None if run.config.train_encoder else _torch_encoder(run)
+    module_of = None if encoder is None else deepcopy(encoder.module).cpu().float()
+    network = Exported(deepcopy(run.network).cpu().float(), module_of).eval()
     source = data.train if data.test is None else data.test
     images = source.pictures(fixed_sample(source, CHECKED))
     module: nn.Module = network
     samples: Samples = {"images": images}
-    preprocessing = _preprocessing(replace(task, shape=images.shape[1:], dtype=str(images.dtype)), network)
+    preprocessing = _preprocessing(
+        replace(task, shape=images.shape[1:], dtype=str(images.dtype)), encoder, run.form.scaling
+    )
     if (encoding := run.form.encoding) is not None:
         module = TableNetwork(network, encoding)
         samples, preprocessing = module.decode(images), {"columns": module.describe(), "rule": COLUMNS}
@@ -75,7 +79,7 @@ def export_onnx(run: TrainedRun, out: Path) -> float:
     _describe(model, task, network, preprocessing)
     content = model.SerializeToString()
     difference = _difference(module, session(content), samples)
-    tolerance = TOLERANCE if encoder is None else TOLERANCE_WITH_ENCODER
+    tolerance = TOLERANCE if run.encoder is None else TOLERANCE_WITH_ENCODER
     if not difference <= tolerance:
         raise UserError(
             f"the ONNX file would differ from torch by {difference:.3g}, more than {tolerance:g}, on samples of "
@@ -84,6 +88,15 @@ def export_onnx(run: TrainedRun, out: Path) -> float:
     with atomic_write(out, "wb") as file:
         file.write(content)
     return difference
+
+
+def _torch_encoder(run: TrainedRun) -> TorchEncoder | None:
+    if run.encoder is None or isinstance(run.encoder, TorchEncoder):
+        return run.encoder
+    raise UserError(
+        f"{run.name}: encoder {run.config.encoder} is no torch network that the file could hold. Choose one of "
+        "efficientnet, hf, timm, torchvision or open_clip"
+    )
 
 
 class Exported(nn.Module):
@@ -100,7 +113,7 @@ class Exported(nn.Module):
     support: Tensor
     votes: Tensor
 
-    def __init__(self, network: Network, encoder: Encoder | None = None) -> None:
+    def __init__(self, network: Network, encoder: Normalised | None = None) -> None:
         super().__init__()
         self.network, self.encoder = network, encoder
         head = network.head
@@ -148,14 +161,14 @@ class Exported(nn.Module):
         return Prediction(head(features).softmax(dim=-1))
 
 
-def _preprocessing(task: Task, module: Exported) -> dict[str, Any]:
+def _preprocessing(task: Task, encoder: TorchEncoder | None, scaling: Scaling) -> dict[str, Any]:
     """How to prepare images for the file."""
+    seen = Preprocessing(0, task.offset, task.scale, scaling) if encoder is None else encoder.preprocessing
+    how = (SQUASH if seen.scaling.squash else COVER) + (CROPPED if seen.scaling.crop < 1 else "")
     return {
-        "shape": task.shape, "dtype": task.dtype,
-        "offset": task.offset if module.encoder is None else OFFSET,
-        "scale": task.scale if module.encoder is None else SCALE,
+        "shape": task.shape, "dtype": task.dtype, "offset": seen.mean, "scale": seen.std,
         "normalisation": "the model computes (image - offset) / scale per channel: give images as they are stored",
-        "resize": RESIZE if task.dtype == "uint8" else None,
+        "resize": f"{RESIZE}{how}".format(**asdict(seen.scaling)) if task.dtype == "uint8" else None,
     }  # fmt: skip
 
 

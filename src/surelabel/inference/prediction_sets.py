@@ -85,16 +85,15 @@ def check_labels(train: Source, labelled: NDArray[np.int64], coverage: float) ->
     check_enough(int((random & (counts[labels] > 1)).sum()), coverage)
 
 
-def promise(scores: LabelScores, coverage: float, sets: NDArray[np.bool_]) -> str:
-    """What the sets [N, K] promise, and how large they are."""
-    sizes = sets.sum(1)
-    guarantee = scores.guarantee(coverage)
+def promise(scores: LabelScores, coverage: float, sizes: NDArray[np.int64]) -> str:
+    """What sets promise, and how large they are: `sizes` [K + 1] of them have 0, 1, ... classes."""
+    mean, guarantee = sizes @ np.arange(len(sizes)) / sizes.sum(), scores.guarantee(coverage)
     if guarantee is None:
         certain = "; labels drawn per class are weighted by estimated class shares, so nothing is guaranteed"
     else:
         certain = f"; CV+ guarantees {guarantee:.0%}, for labels drawn at random from the pool"
     return (
         f"Sets of classes (the column set): about {coverage:.0%} of them should hold the right one (by "
-        f"{len(scores.scores)} left-out labels{certain}); {sizes.mean():.2f} classes on average, "
-        f"{(sizes == 1).sum():,} of {len(sets):,} have one"
+        f"{len(scores.scores)} left-out labels{certain}); {mean:.2f} classes on average, "
+        f"{sizes[1]:,} of {sizes.sum():,} have one"
     )

@@ -1,6 +1,6 @@
 """Predictions with the names of their samples and classes, and predictions.csv."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,8 +54,20 @@ class Predictions:
         """The std of each probability [N, K] over a Bayesian head's draws or over members; None for any other head."""
         return None if self.prediction.std is None else self.prediction.std.numpy()
 
+    @property
+    def set_sizes(self) -> NDArray[np.int64]:
+        """How many of the sets have 0, 1, ... classes [K + 1]."""
+        sets = np.empty((0, len(self.class_names)), np.bool_) if self.sets is None else self.sets
+        return np.bincount(sets.sum(1), minlength=len(self.class_names) + 1)
+
     def save(self, path: str | Path, calibration: "Calibration | None" = None, all_probabilities: bool = False) -> None:
-        """Write one line per sample: its name, the most likely class, its probability, and the entropy.
+        """Write predictions.csv, as `table` has it."""
+        write_csv(Path(path), *self.table(calibration, all_probabilities))
+
+    def table(
+        self, calibration: "Calibration | None" = None, all_probabilities: bool = False
+    ) -> tuple[list[str], Iterable[Sequence[str | int | float]]]:
+        """Header and rows, one per sample: its name, the most likely class, its probability, and the entropy.
 
         A Bayesian head, or an ensemble, adds the std of that probability. Sets are written with the most likely class
         first, and their size. `calibration` corrects probabilities and entropy, and makes its own sets.
@@ -76,7 +88,7 @@ class Predictions:
         if all_probabilities:  # as the column `class` writes the names
             columns |= {f"p_{escape_formula(name)}": probs[:, k].tolist() for k, name in enumerate(self.class_names)}
         rows = zip(self.names, self.classes.tolist(), *columns.values(), strict=True)
-        write_csv(Path(path), ["sample", "class", *columns], rows)
+        return ["sample", "class", *columns], rows
 
 
 def _format_sets(sets: NDArray[np.bool_], probs: Tensor, classes: tuple[str, ...]) -> list[str]:

@@ -18,9 +18,11 @@ from surelabel.models.network import Network
 from surelabel.utils.csv import write_csv
 from surelabel.utils.errors import UserError
 from surelabel.utils.rng import generator
+from surelabel.utils.words import shortened
 
 # Only the most uncertain samples are candidates, as the features of a large pool may not fit in memory.
 CANDIDATES, LEAST = 50, 10_000  # per suggestion, and at least
+CHARACTERS = 200  # of a text in the file
 
 
 class NothingUnlabelled(UserError):
@@ -39,6 +41,7 @@ class Suggestion:
     entropy: float  # in nats
     confidence_std: float | None  # from a Bayesian head
     id: str | None = None  # in a table whose rows have one
+    text: str | None = None  # the beginning of a sample that is one
 
 
 def suggestions(run: TrainedRun, n: int) -> list[Suggestion]:
@@ -54,7 +57,7 @@ def suggestions(run: TrainedRun, n: int) -> list[Suggestion]:
     confidence, number = prediction.probs[chosen].max(dim=-1)
     stds = None if prediction.std is None else prediction.std[chosen].gather(-1, number[:, None])[:, 0].tolist()
     index = pool[chosen.numpy()]
-    samples = source.names(index)
+    samples, texts = source.names(index), source.texts(index)
     return [
         Suggestion(
             rank=place + 1,
@@ -65,6 +68,7 @@ def suggestions(run: TrainedRun, n: int) -> list[Suggestion]:
             entropy=float(uncertainty[chosen[place]]),
             confidence_std=None if stds is None else stds[place],
             id=None if source.ids is None else str(source.ids[index[place]]),
+            text=None if texts is None else shortened(texts[place], CHARACTERS),
         )
         for place in range(len(chosen))
     ]
@@ -74,7 +78,18 @@ def suggest_to_csv(run: TrainedRun, n: int, out: Path) -> list[Suggestion]:
     """Write one line per suggestion; with the empty column `label` filled in, another run can use the file."""
     check_output(out, [run])
     found = suggestions(run, n)
-    columns = ["rank", "sample", "id", "label", DRAWN_COLUMN, "predicted", "confidence", "entropy", "confidence_std"]
+    columns = [
+        "rank",
+        "sample",
+        "id",
+        "text",
+        "label",
+        DRAWN_COLUMN,
+        "predicted",
+        "confidence",
+        "entropy",
+        "confidence_std",
+    ]
     filled = {"label": "", DRAWN_COLUMN: SUGGESTED}  # a suggestion has no label yet
     columns = [name for name in columns if name in filled or any(getattr(one, name) is not None for one in found)]
     rows = ([filled[name] if name in filled else getattr(one, name) for name in columns] for one in found)

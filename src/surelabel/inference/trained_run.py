@@ -10,15 +10,16 @@ import torch
 from numpy.typing import NDArray
 from rich.console import Console
 
-from surelabel.config.encoders import CROP
-from surelabel.config.run import RunConfig
+from surelabel.config.run import TEXT_COLUMN, RunConfig
 from surelabel.data.batch import Task
+from surelabel.data.images.scaling import PLAIN
 from surelabel.data.open import NAMED
 from surelabel.data.open_like import Form, open_like
 from surelabel.data.source import DataSet, Source, image_shape
 from surelabel.inference.arrays import source_like
 from surelabel.inference.prediction_sets import check_labels
 from surelabel.inference.predictions import Predictions
+from surelabel.models.encoders.base import Encoder
 from surelabel.models.network import Network, load_weights
 from surelabel.models.prediction import Prediction
 from surelabel.training import build, build_data, evaluate
@@ -98,7 +99,7 @@ class TrainedRun:
         """The run with the results of training in memory."""
         run = cls(trained.folder, trained.components)
         run.config, run.task = trained.config, trained.task
-        run.data, run.labelled = trained.data, trained.labelled
+        run.data, run.labelled, run.encoder = trained.data, trained.labelled, trained.data.train.encoder
         run.network, run.raw_network = trained.network.eval(), trained.raw_network.eval()
         run.history = trained.history
         if trained.metrics is not None and trained.test_prediction is not None:
@@ -136,9 +137,19 @@ class TrainedRun:
         return self._stored.labelled()
 
     @cached_property
+    def encoder(self) -> Encoder | None:
+        """The network that describes samples, if there is one; raises a `UserError` if it has changed since."""
+        encoder = None if self.folder is None else self.folder.fitted_encoder()
+        encoder = encoder or build_data.encoder_of(self.config, self.components)
+        if self.folder is not None:
+            self.folder.check_same_encoder(encoder)
+        return encoder
+
+    @cached_property
     def data(self) -> DataSet:
         """The data that the run was trained on; raises a `UserError` if they have changed since."""
-        data, _ = build_data.load_data(self.config, self.components)
+        encoder = self.encoder  # first: another one would be told as other data
+        data, _ = build_data.load_data(self.config, self.components, encoder=encoder)
         self._stored.check_same_data(build_data.task_of(data), build_data.fingerprint(data), data.train.labels)
         return data
 
@@ -216,15 +227,23 @@ class TrainedRun:
 
         A run of `sure` also makes `sets` of classes that hold the right one with this probability.
         """
-        if sets is not None:
-            from surelabel.inference.learners import label_scores
-
-            label_scores(self).check_enough(sets)
+        self.check_sets(sets)
         if isinstance(X, str | Path):
             source = self.open(X, data_dir)
         else:
             source = self.as_trained_on(source_like(X, self.form, self.task))
         self.check_form(source, str(X) if isinstance(X, str | Path) else "X")
+        return self.predict_source(source, sets)
+
+    def check_sets(self, coverage: float | None) -> None:
+        """Raise if sets of classes with this coverage are asked for, and cannot be made."""
+        if coverage is not None:
+            from surelabel.inference.learners import label_scores
+
+            label_scores(self).check_enough(coverage)
+
+    def predict_source(self, source: Source, sets: float | None = None) -> Predictions:
+        """Predict all samples of a source, which the network takes as they are."""
         index = np.arange(len(source))
         prediction = self._predict(source, index)
         made = self._sets(source, index, prediction, sets)
@@ -248,16 +267,23 @@ class TrainedRun:
     @property
     def form(self) -> Form:
         """The form that new samples must have."""
-        config, shape = self.config, None
-        if config.encoder != "none":
-            assert config.image_size is not None  # set when a config with an encoder is resolved
-            shape = 3, config.image_size, config.image_size
-        elif len(self.task.shape) == 3:
+        config, shape, scaling = self.config, None, PLAIN
+        encoder, seen = self.encoder, None if self.encoder is None else self.encoder.preprocessing
+        if seen is not None:
+            shape, scaling = (3, seen.side, seen.side), seen.scaling
+        elif encoder is not None and encoder.reads == "pictures":  # as they are
+            shape = image_shape(self.data.train.pictures(np.arange(1)).shape[1:])
+        if len(self.task.shape) == 3:
             shape = image_shape(self.task.shape)
         path = None if config.data in NAMED else Path(config.data_dir or ".", config.data)
         encoding = self.data.train.encoding if "data" in vars(self) else self._stored.table_encoding()
-        crop = CROP if config.encoder != "none" else 1.0
-        return Form(self.name, self.task.classes, shape, crop, encoding, config.label_column, path)
+        of_texts = self.encoder is not None and self.encoder.reads == "texts"
+        return Form(
+            self.name, self.task.classes, shape, scaling, seen is not None, encoding, config.label_column,
+            embedding_column=config.embedding_column, id_column=config.id_column,
+            of_rows=len(self.task.shape) == 1 and encoding is None and self.encoder is None, folder=path,
+            text_column=(config.text_column or TEXT_COLUMN) if of_texts else None,
+        )  # fmt: skip
 
     def open(self, data: str | Path, data_dir: str | None = None) -> Source:
         """New samples in the form that the network takes."""
@@ -265,7 +291,7 @@ class TrainedRun:
 
     def as_trained_on(self, source: Source) -> Source:
         """The samples or, if the run has a frozen encoder, their features."""
-        return build_data.as_seen(source, self.config)
+        return build_data.as_seen(source, self.encoder, trained=self.config.train_encoder)
 
     def check_form(self, source: Source, name: str) -> None:
         """Raise unless the samples have the shape and dtype that the network takes."""
@@ -337,7 +363,9 @@ class TrainedRun:
     def save(self, folder: str | Path) -> None:
         """Write the run to a new folder, for `surelabel.load`."""
         target, data = RunFolder(folder), self.data
-        target.create(self.config, self.task, build_data.fingerprint(data), self.labelled, data.train.encoding)
+        target.create(
+            self.config, self.task, build_data.fingerprint(data), self.labelled, data.train.encoding, self.encoder
+        )
         target.save_tensors(AVERAGED, self.network.state_dict())
         target.save_tensors(RAW, self.raw_network.state_dict())
         target.write_history(self.history)

@@ -10,7 +10,7 @@ NEIGHBOURS = 10
 POWER = 3  # of the cosine that weights an edge
 ALPHA = 0.97  # share that a sample takes from its neighbours
 STEPS = 40
-BLOCK = 1024
+BLOCK, MOST = 1024, 2**26  # rows whose similarities are in memory at a time, and how many of these at most
 
 
 def neighbour_graph(rows: NDArray[np.float32], neighbours: int = NEIGHBOURS) -> scipy.sparse.csr_array:
@@ -19,8 +19,9 @@ def neighbour_graph(rows: NDArray[np.float32], neighbours: int = NEIGHBOURS) -> 
     count = min(neighbours, len(rows) - 1)
     index = np.empty((len(rows), count), dtype=np.int64)
     weight = np.empty((len(rows), count), dtype=np.float32)
-    for start in range(0, len(rows), BLOCK):
-        block = slice(start, min(start + BLOCK, len(rows)))
+    size = max(1, min(BLOCK, MOST // len(rows)))
+    for start in range(0, len(rows), size):
+        block = slice(start, min(start + size, len(rows)))
         cosine = unit[block] @ unit.T
         cosine[np.arange(len(cosine)), np.arange(block.start, block.stop)] = -np.inf  # not its own neighbour
         index[block] = np.argpartition(-cosine, count - 1, axis=1)[:, :count]

@@ -39,6 +39,7 @@ MOMENTUM = 0.9  # of the mean prediction that a member's own pseudo-labels are a
 # Of the members and the linear models: chosen on eight tables and on training pictures, none of which is in a study.
 PRIOR = Prior(0.6, 0.2, (0.87, 0.13))
 MOST_PROJECTED = 20_000  # samples that the principal components are taken of
+MOST_HELD = 2**24  # numbers of samples in memory while they are projected
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,10 +139,9 @@ class Sure:
     ) -> CrossFitLoader:
         check_shape(data.train.shape)
         source, offset, scale = data.train, torch.tensor(data.offset), torch.tensor(data.scale)
-        rows = (torch.from_numpy(source.samples(np.arange(len(source)))).float() - offset) / scale
-        some = rows[:: -(-len(rows) // MOST_PROJECTED)]
+        some = _normalised(source, range(0, len(source), -(-len(source) // MOST_PROJECTED)), offset, scale)
         projection = principal_components(some, config.sure.components, config.sure.project)
-        rows = rows @ projection
+        rows = projected(source, offset, scale, projection)
         labels = source.labels[labelled]
         fold = self.draw_folds(source, labelled)
         at_random = source.at_random(labelled)
@@ -213,6 +213,21 @@ class Sure:
         accepted = torch.ones(batch.unlabelled, dtype=torch.bool, device=logs.device)
         # A sum, so that a member trains as it would alone.
         return Losses((labelled + unlabelled).sum(), parts, prediction, accepted), {"mean": mean}
+
+
+def projected(source: Source, offset: Tensor, scale: Tensor, projection: Tensor) -> Tensor:
+    """The components [N, p] of all samples: a block at a time, as the samples may not fit in memory."""
+    found = torch.empty(len(source), projection.shape[1])
+    size = max(1, MOST_HELD // len(projection))
+    for start in range(0, len(source), size):
+        block = range(start, min(start + size, len(source)))
+        torch.matmul(_normalised(source, block, offset, scale), projection, out=found[start : block.stop])
+    return found
+
+
+def _normalised(source: Source, which: range, offset: Tensor, scale: Tensor) -> Tensor:
+    samples = torch.from_numpy(source.samples(np.array(which))).float()
+    return samples.sub_(offset).div_(scale)  # the samples are a new array
 
 
 def views(settings: SureSettings, source: Source, rows: Tensor) -> tuple[View, View]:

@@ -1,34 +1,33 @@
-"""Features of pictures from a frozen network: computed once, then trained on like rows of a table."""
+"""Features of pictures or texts from a frozen encoder: computed once, then trained on like rows of a table."""
 
+import re
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from surelabel.config.encoders import check_installed
 from surelabel.data.images.map_files import Progress
 from surelabel.data.source import DataSet, Derived, Source, image_shape, in_batches
 from surelabel.data.statistics import channel_statistics
-from surelabel.models.backbones.pretrained import FEATURES, Encoder
+from surelabel.models.encoders.base import Encoder
 from surelabel.utils.cache import content_key, fetch, locked, store, writable_cache
 from surelabel.utils.errors import UserError
-from surelabel.utils.files import atomic_write
-from surelabel.utils.onnx import session, traced
 
 BATCH = 8  # of more, the memory between layers leaves the processor's cache
-VERSION = 2  # of how features are computed
+TEXTS = 256  # in a batch
+VERSION = 3  # of how features are computed
 
 
 class FeatureSource(Derived):
-    """The features [D] of the pictures of a source."""
+    """The features [D] of the pictures or texts of a source, and the encoder that made them."""
 
-    def __init__(self, pictures: Source, features: NDArray[np.float32]) -> None:
-        super().__init__(pictures)
+    def __init__(self, whole: Source, features: NDArray[np.float32], encoder: Encoder | None = None) -> None:
+        super().__init__(whole)
+        self.encoder = encoder
         self.features: NDArray[np.float32] = features
         self.kind, self.shape, self.block_size = "features", features.shape[1:], 1
 
@@ -36,68 +35,80 @@ class FeatureSource(Derived):
         return np.asarray(self.features[index])
 
 
-def encoded(source: Source, name: str, progress: Progress | None = None, keep: bool = True) -> FeatureSource:
-    """The features of all pictures by the encoder of this name, from the cache if they were computed before.
+def encoded(source: Source, encoder: Encoder, progress: Progress | None = None, keep: bool = True) -> FeatureSource:
+    """The features of all samples, from the cache if they were computed before.
 
     They are stored there if they are to be kept.
     """
-    shape = image_shape(source.shape)
-    if source.samples(np.arange(1)).dtype != np.uint8:
-        raise UserError(f"{name} needs uint8 images, with values from 0 to 255: convert these, or use no encoder")
+    check_readable(source, encoder)
     place = writable_cache()
-    if place is None:
-        return FeatureSource(source, compute(source, encoder_session(name, shape), progress))
-    path = place / f"features-{name}-{content_key(chain([str(shape)], source.content()))}.rows"
+    # One that was fitted to a pool is quick, and of no use to another run.
+    if place is None or not encoder.fingerprint or encoder.tensors():
+        return FeatureSource(source, compute(source, encoder, progress), encoder)
+    key = content_key(chain((encoder.name, encoder.fingerprint, str(source.shape)), source.content()))
+    path = place / f"features-{re.sub('[^A-Za-z0-9.]+', '-', encoder.name)[-60:]}-{key}.rows"
     with locked(path):  # other workers with the same pictures wait for the first
         stored = fetch(path, np.float32, version=VERSION)
         if stored is not None:
-            return FeatureSource(source, stored.array)
-        features = compute(source, encoder_session(name, shape, place), progress)
+            return FeatureSource(source, stored.array, encoder)
+        features = compute(source, encoder, progress)
         if keep:
             with suppress(UserError):  # if the disk is full, they are computed again next time
                 store(path, features, version=VERSION)
-        return FeatureSource(source, features)
+        return FeatureSource(source, features, encoder)
 
 
-def with_features(data: DataSet, name: str, progress: Progress | None = None) -> DataSet:
-    """The data set of the pictures' features, each normalised to mean 0 and std 1 over the training set."""
-    train = encoded(data.train, name, progress)
-    test = None if data.test is None else encoded(data.test, name, progress)
-    return replace(data, train=train, test=test, normalisation=channel_statistics(train, len(train)))
+def check_readable(source: Source, encoder: Encoder) -> None:
+    """Raise unless the encoder reads such samples."""
+    kind = "texts" if source.kind == "texts" else "pictures"
+    if encoder.reads != kind:
+        raise UserError(f"encoder {encoder.name} reads {encoder.reads}, and these samples are {kind}: choose another")
+    if kind == "pictures":
+        image_shape(source.shape)
+        if source.samples(np.arange(1)).dtype != np.uint8:
+            raise UserError(
+                f"{encoder.name} needs uint8 images, with values from 0 to 255: convert these, or use no encoder"
+            )
 
 
-def encoder_session(name: str, shape: tuple[int, int, int], place: Path | None = None) -> Any:
-    """The encoder for pictures of this shape, in onnxruntime: several times as fast as torch (bench/encode.py).
-
-    Tracing it takes seconds, so the model is kept in the folder `place`.
+def with_features(data: DataSet, encoder: Encoder, progress: Progress | None = None) -> DataSet:
+    """The data set of the samples' features, normalised over the training set: each to mean 0 and std 1 or, where their
+    sizes count, all by one number.
     """
-    check_installed(name)
-    threads = torch.get_num_threads()
-    if place is None:
-        return session(_model(name, shape), threads)
-    path = place / f"{name}-{'x'.join(map(str, shape))}-{VERSION}.onnx"
-    with locked(path):
-        if path.exists():
-            with suppress(Exception):  # whatever onnxruntime raises of a damaged file, which is then made again
-                return session(path, threads)
-        model = _model(name, shape)
-        with suppress(UserError), atomic_write(path, "wb") as file:
-            file.write(model)
-        return session(model, threads)
+    train = encoded(data.train, encoder, progress)
+    test = None if data.test is None else encoded(data.test, encoder, progress)
+    offset, scale = channel_statistics(train, len(train))
+    if encoder.ranked:
+        scale = (float(np.sqrt(np.mean(np.square(scale)))),) * len(scale)
+    return replace(data, train=train, test=test, normalisation=(offset, scale))
 
 
-def _model(name: str, shape: tuple[int, int, int]) -> bytes:
-    pictures = torch.zeros((2, *shape), dtype=torch.uint8)
-    content: bytes = traced(Encoder(name), (pictures,), ["images"], ["features"]).SerializeToString()
-    return content
-
-
-def compute(source: Source, encoder: Any, progress: Progress | None = None) -> NDArray[np.float32]:
-    found = np.empty((len(source), FEATURES), np.float32)
+def compute(source: Source, encoder: Encoder, progress: Progress | None = None) -> NDArray[np.float32]:
+    """The features [N, D] of all samples; an error names one that has none."""
+    found: NDArray[np.float32] = np.empty((0, 0), np.float32)
     done = 0
-    for batch in in_batches(source, np.arange(len(source)), BATCH):
-        found[done : done + len(batch)] = encoder.run(None, {"images": batch})[0]
+    for batch in _batches(source):
+        rows = encoder(batch)
+        if done == 0:
+            found = np.empty((len(source), *rows.shape[1:]), np.float32)
+        if rows.ndim != 2 or rows.shape != (len(batch), *found.shape[1:]):
+            raise UserError(
+                f"encoder {encoder.name} turns {len(batch)} samples into an array {rows.shape}: it must give features "
+                "[n, D], one row for each"
+            )
+        found[done : done + len(batch)] = rows
+        if not (finite := np.isfinite(rows).all(axis=1)).all():
+            name = source.names(np.array([done + int(finite.argmin())]))[0]
+            raise UserError(f"encoder {encoder.name} gives features of {name} that are not finite: choose another")
         done += len(batch)
         if progress is not None:
             progress(done, len(source))
     return found
+
+
+def _batches(source: Source) -> Iterable[Any]:
+    """The samples as the encoder takes them."""
+    index = np.arange(len(source))
+    if source.kind != "texts":
+        return in_batches(source, index, BATCH)
+    return (source.texts(index[start : start + TEXTS]) for start in range(0, len(index), TEXTS))

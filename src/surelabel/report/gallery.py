@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from surelabel.data.source import UNLABELLED, Source
 from surelabel.models.prediction import Prediction
 from surelabel.report.thumbnails import Thumbnail, thumbnails
+from surelabel.utils.words import shortened
 
 FIRST = 24  # shown until a class is chosen
+CHARACTERS = 400  # shown of a text
 OF_CLASS = 12  # shown for one class
 MOST_BYTES = 600_000  # of thumbnails: two galleries keep the page below 2 MB
 MOST = 240  # samples, with or without thumbnail
@@ -26,6 +28,7 @@ class Item:
     confidence: float
     std: float | None  # of the confidence, for a Bayesian head
     picture: Thumbnail | None
+    text: str | None
     first: bool  # shown until a class is chosen
 
 
@@ -52,10 +55,13 @@ def gallery(source: Source, index: NDArray[np.int64], best: TopPrediction, score
     true = source.labels[index]
     group = np.where(true == UNLABELLED, predicted, true)
     chosen = choose(score, group)
-    names, pictures = source.names(index[chosen]), thumbnails(source.pictures(index[chosen]))
+    names, texts = source.names(index[chosen]), source.texts(index[chosen])
+    nothing = [None] * len(chosen)
+    pictures = thumbnails(source.pictures(index[chosen])) if texts is None else nothing
+    begun = nothing if texts is None else [shortened(text, CHARACTERS) for text in texts]
     shown: Gallery = []
     left = MOST_BYTES
-    for name, row, picture in zip(names, chosen.tolist(), pictures, strict=True):
+    for name, row, picture, text in zip(names, chosen.tolist(), pictures, begun, strict=True):
         left -= len(picture.address) if picture else 0
         if left < 0 and len(shown) >= FIRST:
             break
@@ -67,6 +73,7 @@ def gallery(source: Source, index: NDArray[np.int64], best: TopPrediction, score
                 confidence=float(confidence[row]),
                 std=None if std is None else float(std[row]),
                 picture=picture,
+                text=text,
                 first=len(shown) < FIRST,
             )
         )

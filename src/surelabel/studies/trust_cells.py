@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from surelabel.config.encoders import DEFAULT, ENCODERS
 from surelabel.data.images.resized import Resized
 from surelabel.data.open import open_data
+from surelabel.models.encoders import open_encoder
 from surelabel.models.frozen_features import encoded
 from surelabel.utils.errors import UserError
 from surelabel.utils.rng import generator
@@ -71,7 +72,8 @@ def samples(data: str, data_dir: str | None, part: str = "test") -> tuple[Rows, 
         return source.samples(np.arange(len(source))).astype(np.float32).reshape(len(source), -1), source.labels
     if data in PICTURES:
         source = getattr(open_data(data, data_dir if data.startswith("cifar") else None), part)
-        return encoded(Resized(source, ENCODERS[DEFAULT]), DEFAULT).features, source.labels
+        encoder = open_encoder(DEFAULT)
+        return encoded(Resized(source, ENCODERS[DEFAULT]), encoder).features, source.labels
     if data in OF_SKLEARN:
         from sklearn import datasets
 

@@ -8,19 +8,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.config.encoders import CROP, ENCODERS
+from surelabel.config.encoders import NONE
 from surelabel.config.run import CUSTOM, RunConfig
 from surelabel.data.batch import Task
 from surelabel.data.holdout import choose_held_out, parse_holdout, without
 from surelabel.data.images.map_files import Progress
 from surelabel.data.images.resized import Resized
+from surelabel.data.images.scaling import PLAIN
 from surelabel.data.label_list import read_listed
 from surelabel.data.open import open_data
+from surelabel.data.probe import holds_texts
 from surelabel.data.source import DataSet, Source
 from surelabel.data.splits import draw_labelled, parse_labels
-from surelabel.models.backbones import pretrained
-from surelabel.models.frozen_features import encoded, with_features
+from surelabel.models.encoders import in_python, open_encoder
+from surelabel.models.encoders.base import Encoder, TorchEncoder
+from surelabel.models.frozen_features import check_readable, encoded, with_features
 from surelabel.training.components import NO_COMPONENTS, Components
+from surelabel.utils.devices import resolve_device
 from surelabel.utils.errors import UserError
 
 CheckLabels = Callable[[Source, NDArray[np.int64]], None]  # the training samples, and which of them are labelled
@@ -31,19 +35,29 @@ def load_data(
     components: Components = NO_COMPONENTS,
     progress: Progress | None = None,
     check: CheckLabels | None = None,
+    encoder: Encoder | None = None,
 ) -> tuple[DataSet, NDArray[np.int64]]:
     """The data set of a config, and the indices of its labelled training samples.
 
-    `check` is called as soon as these are known, before the features of an encoder, which may take long.
+    `check` is called as soon as these are known, before the features of an encoder, which may take long. `encoder` is
+    the one of a stored run.
     """
+    encoder = encoder or encoder_of(config, components)  # first: it may not be there, and reading the data takes long
+    if config.train_encoder:
+        trainable(encoder)
+    if encoder is not None:
+        _check_reads(encoder, config)
+    seen = None if encoder is None else encoder.preprocessing
     if config.data == CUSTOM:
         data = components.given_data()
     else:
         files = config.label_files
         data = open_data(
-            config.data, config.data_dir, config.label_column, config.table, files, progress, config.image_size,
-            crop=CROP if config.encoder != "none" else 1.0,
-            group_column=config.group_column,
+            config.data, config.data_dir, config.label_column, config.table, files, progress,
+            config.image_size if seen is None else seen.side,
+            scaling=PLAIN if seen is None else seen.scaling,
+            group_column=config.group_column, text_column=config.text_column,
+            embedding_column=config.embedding_column, id_column=config.id_column,
         )  # fmt: skip
     if len(data.classes) < 2:
         named = f"one class only, {data.classes[0]!r}" if data.classes else "no class at all"
@@ -53,37 +67,71 @@ def load_data(
     labelled = build_split(config, data)
     if check is not None:
         check(data.train, labelled)
-    if config.encoder != "none":
-        data = with_features(_at_size(data, config), config.encoder, progress)
-    elif config.network.name in ENCODERS and data.train.samples(np.arange(1)).dtype == np.uint8:
-        channels = data.train.shape[0]
-        data = replace(data, normalisation=((pretrained.OFFSET,) * channels, (pretrained.SCALE,) * channels))
+    held = _held_out(config, data, labelled)
+    if encoder is not None:
+        check_readable(data.train, encoder)
+        test = None if data.test is None else sized(data.test, encoder)
+        data = replace(data, train=sized(data.train, encoder), test=test)
+        if config.train_encoder:  # which normalises its pictures itself
+            channels = data.train.shape[0]
+            data = replace(data, normalisation=((0.0,) * channels, (1.0,) * channels))
+        else:
+            texts = data.train.texts(np.setdiff1d(np.arange(len(data.train)), held))
+            data = with_features(data, encoder if texts is None else encoder.fitted(texts), progress)
+    return without(data, labelled, held) if len(held) else (data, labelled)
+
+
+def _check_reads(encoder: Encoder, config: RunConfig) -> None:
+    """Raise where an encoder of pictures is to read texts or the other way round, before the data are read."""
+    place = Path(config.data_dir or ".", config.data)
+    found = holds_texts(place) if place.is_dir() else replace(config, encoder=NONE).of_texts
+    if config.data != CUSTOM and encoder.reads != (kind := "texts" if found else "pictures"):
+        raise UserError(f"encoder {encoder.name} reads {encoder.reads}, and {config.data} holds {kind}: choose another")
+
+
+def _held_out(config: RunConfig, data: DataSet, labelled: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The labelled samples that are held out."""
     if config.holdout is None:
-        return data, labelled
+        return labelled[:0]
     request, train = parse_holdout(config.holdout), data.train
     random = labelled[train.at_random(labelled)]
-    held = choose_held_out(train.labels, random, request, config.seed, data.classes, train.groups)
-    return without(data, labelled, held)
+    return choose_held_out(train.labels, random, request, config.seed, data.classes, train.groups)
 
 
-def as_seen(source: Source, config: RunConfig, keep: bool = True) -> Source:
-    """New samples as the network takes them: themselves or, of pictures for a run with an encoder, their features.
+def encoder_of(config: RunConfig, components: Components = NO_COMPONENTS) -> Encoder | None:
+    """The encoder of a config, opened; None without one."""
+    if config.encoder == NONE:
+        return None
+    if config.encoder == CUSTOM:
+        return in_python.opened(components.given_encoder(), config.image_size)
+    return open_encoder(config.encoder, config.image_size, device=resolve_device(config.device))
 
-    Computed features are kept in the cache only if told to.
+
+def trainable(encoder: Encoder | None) -> TorchEncoder:
+    """The encoder, if it is a network that can be trained further."""
+    if not isinstance(encoder, TorchEncoder):
+        name = "" if encoder is None else f" {encoder.name}"
+        raise UserError(f"encoder{name} cannot be trained further: it is no torch network for pictures")
+    return encoder
+
+
+def as_seen(source: Source, encoder: Encoder | None, keep: bool = True, trained: bool = False) -> Source:
+    """New samples as the network takes them: themselves or, of pictures or texts for an encoder, their features.
+
+    Computed features are kept in the cache only if told to. An encoder that is trained further takes the pictures.
     """
-    if config.encoder == "none" or len(source.shape) != 3:
+    if encoder is None or (len(source.shape) != 3 and source.kind != "texts"):
         return source
-    return encoded(_sized(source, config), config.encoder, keep=keep)
+    resized = sized(source, encoder)
+    return resized if trained else encoded(resized, encoder, keep=keep)
 
 
-def _at_size(data: DataSet, config: RunConfig) -> DataSet:
-    return replace(data, train=_sized(data.train, config), test=data.test and _sized(data.test, config))
-
-
-def _sized(source: Source, config: RunConfig) -> Source:
-    """The pictures at the size that the encoder is given, also those that were not read from files."""
-    size = config.image_size
-    return source if size is None or source.shape[1:] == (size, size) else Resized(source, size, CROP)
+def sized(source: Source, encoder: Encoder) -> Source:
+    """The pictures as the encoder takes them, also those that were not read from files."""
+    seen = encoder.preprocessing
+    if seen is None or source.kind == "texts" or source.shape[1:] == (seen.side, seen.side):
+        return source
+    return Resized(source, seen.side, seen.scaling)
 
 
 def build_split(config: RunConfig, data: DataSet) -> NDArray[np.int64]:
@@ -108,7 +156,8 @@ def fingerprint(data: DataSet) -> str:
     for start in range(0, len(data.train), 2**16):
         held.update(data.train.labels[start : start + 2**16].tobytes())
     for few in np.array_split(sample, 20):
-        held.update(data.train.pictures(few).tobytes())
+        texts = data.train.texts(few)
+        held.update(data.train.pictures(few).tobytes() if texts is None else "\n".join(texts).encode())
     for name in ("groups", "suggested"):  # what decides which labels were left out
         values = getattr(data.train, name)
         if values is not None and values.any():

@@ -31,7 +31,7 @@ def build_view(role: str, config: RunConfig, data: DataSet, components: Componen
 
 def _of_table(name: str, role: str, config: RunConfig, data: DataSet) -> View:
     source = data.train
-    if source.features is not None:
+    if source.kind == "features":
         return _of_features(name, config, data)
     if source.encoding is None:
         raise UserError(f"views.{role} {name} is a view of tables, but these are {_kind(data)}: choose another")

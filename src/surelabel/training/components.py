@@ -20,12 +20,14 @@ class Components:
     """User components, "custom" in the config; pass them again to resume or evaluate the run.
 
     `backbone` makes a module (samples [N, *shape] -> features [N, D]) from the shape of a sample. `views` maps the
-    roles "labelled", "weak" and "strong" to views; the other roles keep the view that the config names.
+    roles "labelled", "weak" and "strong" to views; the other roles keep the view that the config names. `encoder` turns
+    uint8 pictures [n, C, H, W] into features [n, D], which the network learns from (docs/encoders.md).
     """
 
     data: DataSet | None = None
     backbone: Callable[[tuple[int, ...]], nn.Module] | None = None
     views: Mapping[str, View] = field(default_factory=dict)
+    encoder: Callable[[Any], Any] | None = None
 
     def __post_init__(self) -> None:
         for role in self.views:
@@ -36,6 +38,8 @@ class Components:
         """The config with "custom" for each component."""
         if self.data is not None:
             config = replace(config, data=CUSTOM)
+        if self.encoder is not None:
+            config = replace(config, encoder=CUSTOM)
         if self.backbone is not None:
             config = replace(config, network=replace(config.network, name=CUSTOM))
         roles: dict[str, Any] = dict.fromkeys(self.views, CUSTOM)
@@ -45,6 +49,11 @@ class Components:
         if self.data is None:
             raise _missing("the data", "data")
         return self.data
+
+    def given_encoder(self) -> Callable[[Any], Any]:
+        if self.encoder is None:
+            raise _missing("the encoder", "encoder")
+        return self.encoder
 
     def view(self, role: str) -> View:
         if role not in self.views:

@@ -71,11 +71,11 @@ class Display:
 
 
 @contextmanager
-def reading(console: Console) -> Iterator[Callable[[int, int], None]]:
+def reading(console: Console, what: str = "reading") -> Iterator[Callable[[int, int], None]]:
     """On a terminal, a transient progress bar for files that are being read."""
     shown = console.is_terminal
-    with Progress(TextColumn("reading"), *_bar(), console=console, transient=True, disable=not shown) as progress:
-        task = progress.add_task("reading", total=None, visible=False)
+    with Progress(TextColumn(what), *_bar(), console=console, transient=True, disable=not shown) as progress:
+        task = progress.add_task(what, total=None, visible=False)
         yield lambda done, files: progress.update(task, completed=done, total=files, visible=True)
 
 
@@ -122,8 +122,10 @@ def describe_guess(labels: NDArray[np.int64]) -> str:
 
 
 def describe_network(config: RunConfig) -> str:
-    """'wrn-10-2', or 'mlp-1-256 on features of efficientnet-lite0'."""
-    return config.network.name + ("" if config.encoder == "none" else f" on features of {config.encoder}")
+    """'wrn-10-2', 'mlp-1-256 on features of efficientnet-lite0', or 'efficientnet-lite0, trained further,'."""
+    if config.train_encoder:
+        return f"{config.encoder}, trained further,"
+    return config.network.name + (f" on features of {config.encoder}" if config.on_features else "")
 
 
 def describe_skipped(skipped: Sequence[tuple[str, str]]) -> str:

@@ -40,7 +40,7 @@ from surelabel.training.resume import stored_config
 from surelabel.training.run_folder import RunFolder
 from surelabel.training.session import train_and_save
 from surelabel.training.state import TrainState
-from surelabel.training.step_time import TRAINING, seconds_per_step, steps_in
+from surelabel.training.step_time import TRAINING, peak_memory, seconds_per_step, steps_in
 from surelabel.training.summary import summary
 from surelabel.utils.bounded import Malformed
 from surelabel.utils.console import Screen
@@ -103,8 +103,12 @@ def fit(
         labels_from = None if labels_of is None else RunFolder(labels_of)
     check_settings(config)
     torch.set_num_threads(config.threads or 1)
+    encoder = labels_from.fitted_encoder() if resume and labels_from is not None else None
+    encoder = encoder or build_data.encoder_of(config, components)
+    if resume and folder is not None:
+        folder.check_same_encoder(encoder)
     with reading(console) as progress:
-        data, labelled = build_data.load_data(config, components, progress, check)
+        data, labelled = build_data.load_data(config, components, progress, check, encoder)
     if labels_from is not None:
         labels_from.check_same_data(build_data.task_of(data), build_data.fingerprint(data), data.train.labels)
         labelled = labels_from.labelled()
@@ -170,7 +174,12 @@ def _train(
     # Of several processes, each has its device only after the launch.
     here = config if config.processes == 1 else replace(config, device="cpu")
     loader = build.build_loader(here, data, labelled, components, World(0, config.processes))
-    is_told = (data.train.description or runs > 1) and not resume and config.processes == 1 and not console.quiet
+    is_told = (
+        (data.train.description or runs > 1 or config.train_encoder)
+        and not resume
+        and config.processes == 1
+        and not console.quiet
+    )
     if minutes is not None or is_told:
         seconds = seconds_per_step(config, data, loader, components)
         config = config if minutes is None else _as_long_as(minutes / runs, config, seconds, console)
@@ -202,7 +211,8 @@ def _train(
     )  # fmt: skip
     written = folder if fabric.global_rank == 0 else None
     if written is not None and not resume:
-        written.create(config, task, build_data.fingerprint(data), labelled, data.train.encoding)
+        train = data.train
+        written.create(config, task, build_data.fingerprint(data), labelled, train.encoding, train.encoder)
     with explain_lost_process(config.folder), written.locked() if written is not None else nullcontext():
         if written is not None:
             written.write_history(state.history)  # a killed run may have left it ahead of its checkpoint
@@ -270,6 +280,10 @@ def _show_run(
         + ("" if seconds is None else f", about {duration(runs * config.steps * seconds / TRAINING)} here"),
         **PLAIN,
     )
+    if config.train_encoder and seconds is not None:
+        console.print(
+            f"A step takes {seconds:.2g} s, and at most {peak_memory(config.device):.1f} GB of memory", **PLAIN
+        )
     if config.holdout is not None and data.test is not None:
         console.print(f"Evaluated on {len(data.test)} held-out labelled samples instead of a test set", **PLAIN)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
@@ -22,6 +23,8 @@ from surelabel.config.run import RunConfig
 from surelabel.config.settings import CONFIG, read_run, write_yaml
 from surelabel.data.batch import Task
 from surelabel.data.tables.encoding import Encoding
+from surelabel.models.encoders.base import Encoder
+from surelabel.models.encoders.ngrams import Ngrams
 from surelabel.training.checkpoints import Damaged, read_checkpoint, write_checkpoint
 from surelabel.training.environment import environment
 from surelabel.training.state import TrainState
@@ -32,7 +35,7 @@ from surelabel.utils.typed import typed
 
 CHECKPOINT, PREVIOUS, BEST = "checkpoint.pt", "checkpoint-previous.pt", "checkpoint-best.pt"
 AVERAGED, RAW = "weights.safetensors", "weights-raw.safetensors"
-CROSSFIT = "crossfit.json"
+CROSSFIT, ENCODER, FITTED = "crossfit.json", "encoder.json", "encoder.safetensors"
 # Files written during training.
 WRITTEN = (CHECKPOINT, PREVIOUS, BEST, AVERAGED, RAW, "metrics.jsonl", "result.json")
 
@@ -57,6 +60,14 @@ class Rounding:
 
 
 @dataclass(frozen=True)
+class Described:
+    """encoder.json"""
+
+    fingerprint: str
+    revision: str | None
+
+
+@dataclass(frozen=True)
 class Crossfit:
     """crossfit.json"""
 
@@ -74,6 +85,8 @@ class RunFolder:
     config.yaml        the complete config
     task.json          shape, classes and normalisation of the samples
     table.json         for a table: how its columns become numbers
+    encoder.json       of a run on features: which network made them, and a hash of its weights; encoder.safetensors is
+                       what an encoder learnt from the pool
     split.json         the indices of the labelled training samples, and a fingerprint of the data
     environment.json   versions, commit, threads
     metrics.jsonl      one line per evaluation
@@ -106,7 +119,13 @@ class RunFolder:
                 pass
 
     def create(
-        self, config: RunConfig, task: Task, data: str, labelled: NDArray[np.int64], table: Encoding | None = None
+        self,
+        config: RunConfig,
+        task: Task,
+        data: str,
+        labelled: NDArray[np.int64],
+        table: Encoding | None = None,
+        encoder: Encoder | None = None,
     ) -> None:
         """Make the folder with the files known before the first step: all of them or, if killed, none."""
         self.check_absent()
@@ -120,6 +139,11 @@ class RunFolder:
                 half._write_json("environment.json", environment())
                 if table is not None:
                     half._write_json("table.json", table.as_json())
+                if encoder is not None and (learnt := encoder.tensors()):
+                    half.save_tensors(FITTED, {name: torch.from_numpy(values) for name, values in learnt.items()})
+                if encoder is not None:
+                    keys = ("name", "revision", "fingerprint", "dimensions")
+                    half._write_json(ENCODER, {key: getattr(encoder, key) for key in keys})
                 write_yaml(config, half.path / CONFIG)
                 half.path.replace(self.path)
         self.config = config
@@ -171,6 +195,28 @@ class RunFolder:
         index = np.array(split.labelled, dtype=np.int64)
         if not ((index >= 0) & (index < len(labels))).all() or (labels[index] < 0).any():
             raise UserError(f"{self.path / 'split.json'} is damaged: it names samples that have no label")
+
+    def fitted_encoder(self) -> Encoder | None:
+        """The encoder that was fitted to the pool; None if it was not."""
+        if not (self.path / FITTED).exists():
+            return None
+        found = self.tensors(FITTED, "encoder", "train again")
+        try:
+            return Ngrams(**{name: tensor.numpy() for name, tensor in found.items()})
+        except (TypeError, ValueError) as error:
+            raise UserError(f"{self.path / FITTED} is damaged: {error}") from error
+
+    def check_same_encoder(self, encoder: Encoder | None) -> None:
+        """Raise if this is not the encoder that the run was trained with, as far as that is known."""
+        if encoder is None or not (self.path / ENCODER).exists():
+            return
+        stored: Described = self._read_json(ENCODER, Described)
+        if encoder.fingerprint != stored.fingerprint:
+            remedy = f": pin its revision, {encoder.name}@{stored.revision}" if stored.revision else ""
+            raise UserError(
+                f"{self.path}: encoder {encoder.name} has other weights, or prepares samples otherwise, than the one "
+                f"that the run was trained with{remedy}"
+            )
 
     @property
     def has_checkpoint(self) -> bool:

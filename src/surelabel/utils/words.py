@@ -1,5 +1,6 @@
-"""Words in messages: lists, and names that somebody else chose."""
+"""Words for people: lists in messages, names that somebody else chose, what is shown or compared of a text."""
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -28,3 +29,14 @@ def _visible(sign: str) -> str:
 def is_invisible(sign: str) -> bool:
     """Whether a character shows nothing: controls, formats (marks of direction, of width zero), halves of a pair."""
     return unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def shortened(text: str, most: int) -> str:
+    """The beginning of a text in one line of at most so many characters."""
+    line = " ".join(text[: 4 * most].split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def words_alone(text: str) -> str:
+    """The words of a text in lower case, without punctuation: what copies of it share."""
+    return " ".join(re.findall(r"\w+", text.casefold()))

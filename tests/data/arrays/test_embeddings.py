@@ -14,14 +14,14 @@ def test_embeddings_of_any_number_are_read_as_float32(kind, tmp_path):
     rows = (10 * ROWS).astype(kind)
     np.savez(tmp_path / "mine.npz", X=rows, y=LABELS)
     train = load_npz(tmp_path / "mine.npz").train
-    assert train.samples(ALL).dtype == train.features.dtype == np.float32
+    assert train.samples(ALL).dtype == np.float32
     np.testing.assert_array_equal(train.samples(ALL), rows.astype(np.float32))
     assert (train.kind, train.shape, train.labels.tolist()) == ("features", (5,), LABELS.tolist())
 
 
 def test_float32_stays_in_its_file(tmp_path):
     np.save(tmp_path / "mine.npy", ROWS.astype(np.float32))
-    held = load_npy(tmp_path / "mine.npy").train.features
+    held = load_npy(tmp_path / "mine.npy").train._images
     while held.base is not None and not isinstance(held, np.memmap):
         held = held.base
     assert isinstance(held, np.memmap)

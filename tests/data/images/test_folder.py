@@ -118,7 +118,7 @@ def test_load_rejects_an_unknown_test_class(tmp_path):
 
 def test_load_rejects_a_test_image_without_class(tmp_path):
     write_files(tmp_path, {"train/cat/a.png": picture(0), "test/b.png": picture(1)})
-    with pytest.raises(UserError, match=r"test image test/b\.png has no class"):
+    with pytest.raises(UserError, match=r"test file test/b\.png has no class"):
         folder.load(tmp_path)
 
 
@@ -209,7 +209,7 @@ def test_links_to_class_folders_are_followed_and_loops_are_not(tmp_path):
             {"a/x.png": b"", "b/y.png": b"words"},
             r"not one image can be read \(2 files skipped: a/x\.png: the file is empty",
         ),
-        ({"a/x.png": picture(0), "b/y.png": b"words"}, r"no training image of class 'b' can be read \(1 files skipped"),
+        ({"a/x.png": picture(0), "b/y.png": b"words"}, r"no training file of class 'b' can be read \(1 files skipped"),
         ({"train/a/x.png": picture(0), "test/a/y.png": b""}, "not one image can be read"),
     ],
 )
@@ -222,7 +222,7 @@ def test_load_rejects_a_folder_without_images(tmp_path, files, message):
 def test_load_names_an_empty_class_folder(tmp_path):
     write_files(tmp_path, FOUR)
     (tmp_path / "bird").mkdir()
-    with pytest.raises(UserError, match="no training image of class 'bird' can be read"):
+    with pytest.raises(UserError, match="no training file of class 'bird' can be read"):
         folder.load(tmp_path)
 
 

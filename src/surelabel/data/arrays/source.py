@@ -1,7 +1,7 @@
 """Samples and labels in arrays, held in memory or mapped from a file, and checked once on the way in."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,10 +22,14 @@ class SampleSource(Source):
     (finite, read as float32). Each channel is normalised by itself. Labels: see `number_labels`; NaN is unlabelled too.
     """
 
+    number_kinds: ClassVar[str] = "f"  # of numpy's, that are read beside uint8
+    first = 0  # the number of the first sample, where these are a piece of a file
+
     def __init__(
         self, samples: NDArray[Any], labels: ArrayLike | None = None, classes: Sequence[str] | None = None
     ) -> None:
-        self._images = _readable(np.asarray(samples))
+        self._images = np.asarray(samples)
+        check_readable(self._images, self.number_kinds)
         self.labels, self.classes, self.notes = number_labels(_without_gaps(labels), classes, len(self._images))
         self.shape = self._images.shape[1:]
         if self._images.dtype != np.uint8:
@@ -47,8 +51,8 @@ class SampleSource(Source):
             with np.errstate(over="ignore"):
                 finite = np.isfinite(self.samples(index)).reshape(len(index), -1).all(axis=1)
             if not finite.all():
-                first = index[np.argmin(finite)]
-                raise UserError(f"sample {first} holds NaN, infinity or a number beyond float32: mend or remove it")
+                number = self.first + index[np.argmin(finite)]
+                raise UserError(f"sample {number} holds NaN, infinity or a number beyond float32: mend or remove it")
 
 
 class ArraySource(SampleSource):
@@ -67,7 +71,8 @@ class ArraySource(SampleSource):
         images = np.asarray(images)
         if images.ndim not in (3, 4):
             raise UserError(f"images must be [N, H, W], [N, C, H, W] or [N, H, W, C], but have shape {images.shape}")
-        super().__init__(_channels_first(_readable(images), layout), labels, classes)
+        check_readable(images)
+        super().__init__(_channels_first(images, layout), labels, classes)
 
 
 def user_data_set(name: str, train: Source, test: Source | None) -> DataSet:
@@ -95,14 +100,14 @@ def _without_gaps(labels: ArrayLike | None) -> ArrayLike | None:
     return np.where(np.isnan(labels), UNLABELLED, labels)
 
 
-def _readable(images: NDArray[Any]) -> NDArray[Any]:
+def check_readable(images: NDArray[Any], kinds: str = "f") -> None:
+    """Raise unless there are samples, of uint8 or of these kinds of numbers."""
     if 0 in images.shape:
         raise UserError(f"there are no samples, so that the pool would be empty: the array has shape {images.shape}")
     if images.ndim < 2:
         raise UserError(f"samples must have at least one axis beside their number, but the array is {images.shape}")
-    if images.dtype != np.uint8 and images.dtype.kind != "f":
+    if images.dtype != np.uint8 and images.dtype.kind not in kinds:
         raise UserError(f"samples must be uint8 or floats, not {images.dtype}: convert them, e.g. .astype(np.uint8)")
-    return images
 
 
 def _channels_first(images: NDArray[Any], layout: Layout | None) -> NDArray[Any]:

@@ -16,6 +16,7 @@ from surelabel.data.images.common_size import common_form
 from surelabel.data.images.decode import Header, decode, read_header
 from surelabel.data.images.limits import most_bytes, most_pixels
 from surelabel.data.images.map_files import Progress, map_files
+from surelabel.data.images.scaling import PLAIN, Scaling
 from surelabel.utils import cache
 from surelabel.utils.errors import UserError
 
@@ -37,22 +38,21 @@ def decoded(
     files: Sequence[str],
     form: Header | int | None = None,
     progress: Progress | None = None,
-    crop: float = 1.0,
+    scaling: Scaling = PLAIN,
 ) -> Pictures:
     """Decode these files of a folder, or map them if they were decoded before.
 
-    All images get the same height, width and channels: `form`, or `common_form` for this size. `crop` is that of
-    `decode`.
+    All images get the same height, width and channels: `form`, or `common_form` for this size.
     """
     root = cache.writable_cache()
     if root is None:
-        return _decode_all(folder, files, form, progress, crop)
-    path = root / f"pictures-{cache.content_key((str(folder.resolve()), str(form), str(crop)))}.pixels"
+        return _decode_all(folder, files, form, progress, scaling)
+    path = root / f"pictures-{cache.content_key((str(folder.resolve()), str(form), repr(scaling)))}.pixels"
     limits = str((most_pixels(), most_bytes()))
     state = cache.content_key([limits, *(part for file in files for part in (file, _stamp(folder / file)))])
     if (found := _stored(path, state)) is None:
         with cache.locked(path):
-            found = _stored(path, state) or _decode_all(folder, files, form, progress, crop, path, state)
+            found = _stored(path, state) or _decode_all(folder, files, form, progress, scaling, path, state)
     return found
 
 
@@ -76,7 +76,7 @@ def _decode_all(
     files: Sequence[str],
     form: Header | int | None,
     progress: Progress | None,
-    crop: float,
+    scaling: Scaling,
     path: Path | None = None,
     state: str = "",
 ) -> Pictures:
@@ -93,7 +93,7 @@ def _decode_all(
 
     def fill(images: NDArray[np.uint8]) -> Pictures:
         def fill_row(file: str, path: Path) -> int:
-            images[rows[file]] = decode(path, height, width, grey, crop)
+            images[rows[file]] = decode(path, height, width, grey, scaling)
             return rows[file]
 
         found, failed = map_files(fill_row, folder, files, progress, retryable)

@@ -13,6 +13,7 @@ from PIL import ExifTags, Image, ImageOps
 
 from surelabel.data.images.formats import FORMATS
 from surelabel.data.images.limits import check_pixels, check_size, most_pixels
+from surelabel.data.images.scaling import PLAIN, Scaling
 
 SIDEWAYS = (5, 6, 7, 8)  # the EXIF orientations that swap height and width
 
@@ -36,22 +37,13 @@ def read_header(file: Path | IO[bytes]) -> Header:
         return Header(height, width, grey=image.mode in ("1", "L", "LA") or image.mode.startswith("I"))
 
 
-def decode(file: Path | IO[bytes], height: int, width: int, grey: bool, crop: float = 1.0) -> NDArray[np.uint8]:
-    """The pixels [C, H, W], upright, without transparency; C = 1 if `grey`, else 3.
-
-    An image of another size is scaled to cover height × width and centre-cropped. Of one that is at least as large,
-    only the share `crop` of each side is seen, as networks were trained on photographs, whose thing has some room
-    around it; a smaller image was cut out by somebody already.
-    """
+def decode(file: Path | IO[bytes], height: int, width: int, grey: bool, scaling: Scaling = PLAIN) -> NDArray[np.uint8]:
+    """The pixels [C, H, W], upright, without transparency, scaled to height × width; C = 1 if `grey`, else 3."""
     mode = "L" if grey else "RGB"
     with opened(file) as image:
         ImageOps.exif_transpose(image, in_place=True)
         plain = image if image.mode == mode else _eight_bits(image).convert(mode)
-        if plain.size != (width, height):
-            is_large = plain.width >= width and plain.height >= height
-            border = (1 - crop) / 2 if is_large else 0.0
-            plain = ImageOps.fit(plain, (width, height), Image.Resampling.BICUBIC, bleed=border)
-        pixels = np.asarray(plain)
+        pixels = np.asarray(scaling.scaled(plain, width, height))
     return pixels[None] if grey else pixels.transpose(2, 0, 1)
 
 

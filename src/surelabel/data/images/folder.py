@@ -1,7 +1,7 @@
 """Folders of image files, with a sub-folder for each class or a labels CSV, decoded once and mapped into memory."""
 
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from surelabel.data.arrays.source import user_data_set
 from surelabel.data.images.cache import Pictures, decoded
 from surelabel.data.images.decode import Header
-from surelabel.data.images.formats import SUFFIXES
-from surelabel.data.images.layout import FolderLayout, image_files, read_layout
+from surelabel.data.images.layout import check_each_class, check_known_classes, files_below, read_layout
 from surelabel.data.images.map_files import Progress, printable
+from surelabel.data.images.scaling import PLAIN, Scaling
 from surelabel.data.source import UNLABELLED, DataSet, FilesSkipped, Source
 from surelabel.utils.errors import UserError
 
@@ -55,14 +55,14 @@ def load(
     size: int | None = None,
     label_files: Sequence[str | Path] = (),
     progress: Progress | None = None,
-    crop: float = 1.0,
+    scaling: Scaling = PLAIN,
 ) -> DataSet:
     """A data set out of an image folder; `docs/data.md` describes the layouts.
 
     Images become size × size; without `size` they take the size that at least half of them have (256 pixels at most),
     else 32 × 32. They have one channel if all files are grey. Classes are the sorted names found among the training
     images. `label_files` are tables of files and classes, of which a later one overrides an earlier one; without any, a
-    labels.csv in the folder is one. `crop` is that of `decode`.
+    labels.csv in the folder is one.
     """
     folder = Path(folder)
     if size is not None and size < 1:
@@ -70,13 +70,13 @@ def load(
     layout = read_layout(folder, [Path(file) for file in label_files])
     check_known_classes(layout, layout.classes)
     everything = [file for files in layout.parts.values() for file in files]
-    pictures = decoded(folder, everything, size, progress, crop)
+    pictures = decoded(folder, everything, size, progress, scaling)
     sources = {
         part: _source(pictures, files, layout.class_of, layout.classes, folder) for part, files in layout.parts.items()
     }
     train = sources["train"]
     train.notes = layout.notes
-    _check_not_empty(train, folder)
+    check_each_class(train, folder)
     train.suggested = np.array([file in layout.suggested for file in train.paths], dtype=np.bool_)
     return user_data_set(folder.resolve().name, sources["train"], sources.get("test"))
 
@@ -86,18 +86,18 @@ def load_unlabelled(
     classes: Sequence[str],
     shape: tuple[int, int, int],
     progress: Progress | None = None,
-    crop: float = 1.0,
+    scaling: Scaling = PLAIN,
 ) -> FolderSource:
     """Every image below a folder, whatever the names of its sub-folders, as (channels, height, width) = `shape`."""
     folder = Path(folder)
     own = folder / "labels.csv"
-    files = sorted(file.relative_to(folder).as_posix() for file in image_files(folder) if file != own)
-    pictures = decoded(folder, files, Header(*shape[1:], grey=shape[0] == 1), progress, crop)
+    files = sorted(file.relative_to(folder).as_posix() for file in files_below(folder) if file != own)
+    pictures = decoded(folder, files, Header(*shape[1:], grey=shape[0] == 1), progress, scaling)
     return _source(pictures, files, {}, tuple(classes), folder)
 
 
 def load_labelled(
-    folder: str | Path, classes: Sequence[str], shape: tuple[int, int, int], crop: float = 1.0
+    folder: str | Path, classes: Sequence[str], shape: tuple[int, int, int], scaling: Scaling = PLAIN
 ) -> FolderSource:
     """The labelled images of a folder, of its test part if it has one, as (channels, height, width) = `shape`."""
     folder = Path(folder)
@@ -110,19 +110,8 @@ def load_labelled(
         )
     # All of the folder, as `load_unlabelled` decodes it: their caches are one.
     everything = sorted(file for part in layout.parts.values() for file in part)
-    pictures = decoded(folder, everything, Header(*shape[1:], grey=shape[0] == 1), crop=crop)
+    pictures = decoded(folder, everything, Header(*shape[1:], grey=shape[0] == 1), scaling=scaling)
     return _source(pictures, files, layout.class_of, tuple(classes), folder)
-
-
-def check_known_classes(layout: FolderLayout, names: tuple[str, ...]) -> None:
-    known = set(names)
-    for part, files in layout.parts.items():
-        for file in files:
-            name = layout.class_of.get(file)
-            if name is not None and name not in known:
-                raise UserError(f"{file} has the class {name!r}, not one of {', '.join(names) or 'none'}")
-            if name is None and part == "test" and PurePosixPath(file).suffix.lower() in SUFFIXES:
-                raise UserError(f"the test image {file} has no class: give it one, or move it to train")
 
 
 def _source(
@@ -138,13 +127,3 @@ def _source(
     labels = np.array([number.get(class_of.get(file, ""), UNLABELLED) for file in readable], dtype=np.int64)
     rows = np.array([pictures.rows[file] for file in readable], dtype=np.int64)
     return FolderSource(pictures.images, rows, labels, names, readable, skipped)
-
-
-def _check_not_empty(train: FolderSource, folder: Path) -> None:
-    counts = np.bincount(train.labels[train.labels >= 0], minlength=len(train.classes))
-    if not counts.all():
-        name = train.classes[int(np.argmin(counts))]
-        raise UserError(
-            f"{folder}: no training image of class {name!r} can be read ({len(train.skipped)} files skipped): add "
-            "some, or take the class away"
-        )

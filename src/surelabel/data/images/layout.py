@@ -3,13 +3,16 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NoReturn
 
+import numpy as np
+
 from surelabel.data.class_names import Names, class_name, class_names
-from surelabel.data.images.formats import visible
+from surelabel.data.images.formats import SUFFIXES, visible
 from surelabel.data.images.labels_csv import read_labels_csv
 from surelabel.data.outputs import holds_outputs_only
+from surelabel.data.source import Source
 from surelabel.utils.errors import UserError
 
 VALIDATION_FOLDERS = frozenset({"val", "valid", "validation"})
@@ -37,7 +40,7 @@ def read_layout(folder: Path, label_files: Sequence[Path] = ()) -> FolderLayout:
     by_folder: dict[str, str] = {}
     for part, root in ((part, root) for part, places in roots.items() for root in places):
         named = set() if _is_unlabelled(root, folder) else _folders(root)
-        for file in image_files(root):
+        for file in files_below(root):
             name, top = file.relative_to(folder).as_posix(), file.relative_to(root).parts[0]
             if file != own and file not in tables:
                 parts[part].append(name)
@@ -68,6 +71,29 @@ def _names(folder: Path, by_folder: dict[str, str]) -> Names:
         return class_names(by_folder.values())
     except UserError as error:
         raise UserError(f"{folder}: a folder named {error}") from error
+
+
+def check_known_classes(layout: FolderLayout, names: tuple[str, ...], suffixes: frozenset[str] = SUFFIXES) -> None:
+    """Raise for an unknown class, or a test file of this kind without one."""
+    known = set(names)
+    for part, files in layout.parts.items():
+        for file in files:
+            name = layout.class_of.get(file)
+            if name is not None and name not in known:
+                raise UserError(f"{file} has the class {name!r}, not one of {', '.join(names) or 'none'}")
+            if name is None and part == "test" and PurePosixPath(file).suffix.lower() in suffixes:
+                raise UserError(f"the test file {file} has no class: give it one, or move it to train")
+
+
+def check_each_class(train: Source, folder: Path) -> None:
+    """Raise where a class has no training sample that could be read."""
+    counts = np.bincount(train.labels[train.labels >= 0], minlength=len(train.classes))
+    if not counts.all():
+        name = train.classes[int(np.argmin(counts))]
+        raise UserError(
+            f"{folder}: no training file of class {name!r} can be read ({len(train.skipped)} files skipped): add "
+            "some, or take the class away"
+        )
 
 
 def _roots(folder: Path) -> dict[str, list[Path]]:
@@ -108,7 +134,7 @@ def _is_unlabelled(root: Path, folder: Path) -> bool:
     return root != folder and not class_name(root.name)
 
 
-def image_files(root: Path) -> list[Path]:
+def files_below(root: Path) -> list[Path]:
     """All visible files below a folder, but those of runs and caches."""
     # Links to folders are followed at the first level only: a link to a parent would never end.
     links = [root / name for name in _folders(root) if (root / name).is_symlink()]

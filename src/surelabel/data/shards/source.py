@@ -16,6 +16,7 @@ from surelabel.data.arrays.source import user_data_set
 from surelabel.data.images.common_size import common_size
 from surelabel.data.images.decode import decode
 from surelabel.data.images.formats import SUFFIXES
+from surelabel.data.images.scaling import PLAIN, Scaling
 from surelabel.data.outputs import holds_outputs_only
 from surelabel.data.shards.index import ShardIndex, read_index
 from surelabel.data.shards.tar import read_members
@@ -47,7 +48,7 @@ class ShardSource(Source):
     block_size = BLOCK
 
     def __init__(
-        self, folder: Path, index: ShardIndex, part: str, shape: tuple[int, int, int], crop: float = 1.0
+        self, folder: Path, index: ShardIndex, part: str, shape: tuple[int, int, int], scaling: Scaling = PLAIN
     ) -> None:
         before = 0 if part == "train" else index.head.counts["train"]
         self._rows = index.rows[:, before : before + index.head.counts[part]]
@@ -55,7 +56,7 @@ class ShardSource(Source):
         self.classes = tuple(index.head.classes)
         self.labels = self._rows[3]
         self.shape: tuple[int, int, int] = shape
-        self.crop = crop
+        self.scaling = scaling
         self._pending: dict[bytes, _Pending] = {}
         self._stand_ins: dict[int, int] = {}
         self.notes = tuple(index.head.notes)
@@ -101,7 +102,7 @@ class ShardSource(Source):
             chosen = self._stand_ins.get(number, number)
             content = self._content(chosen)
             try:
-                return decode(BytesIO(content), height, width, channels == 1, self.crop)
+                return decode(BytesIO(content), height, width, channels == 1, self.scaling)
             except MemoryError:
                 raise
             except Exception as error:  # damaged or hostile pixels make Pillow raise nearly anything
@@ -186,12 +187,12 @@ def are_in(folder: Path) -> bool:
 
 
 def load(
-    folder: str | Path, size: int | None = None, shape: tuple[int, int, int] | None = None, crop: float = 1.0
+    folder: str | Path, size: int | None = None, shape: tuple[int, int, int] | None = None, scaling: Scaling = PLAIN
 ) -> DataSet:
     """A data set out of a folder of tar shards; `docs/data.md` describes what they hold.
 
     Images become size × size, or of this (channels, height, width); without both they take the size that at least half
-    of them have, made smaller to at most 256 a side, else 32 × 32. `crop` is that of `decode`.
+    of them have, made smaller to at most 256 a side, else 32 × 32.
     """
     folder = Path(folder)
     if (folder / UNFINISHED).exists():
@@ -201,7 +202,7 @@ def load(
     head = index.head
     if shape is None:
         shape = (1 if head.grey else 3, *common_size(head.height, head.width, head.alike, len(index.rows[0]), size))
-    sources = {part: ShardSource(folder, index, part, shape, crop) for part in parts}
+    sources = {part: ShardSource(folder, index, part, shape, scaling) for part in parts}
     return user_data_set(folder.resolve().name, sources["train"], sources.get("test"))
 
 

@@ -9,8 +9,7 @@ from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 
 from surelabel.data.images.decode import decode, read_header
-from surelabel.data.images.folder import check_known_classes
-from surelabel.data.images.layout import FolderLayout, read_layout
+from surelabel.data.images.layout import FolderLayout, check_known_classes, read_layout
 from surelabel.data.images.limits import check_size
 from surelabel.data.images.map_files import map_files
 from surelabel.data.shards.index import CLASSES, read_index

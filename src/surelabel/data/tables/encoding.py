@@ -43,11 +43,11 @@ class Numeric:
     def width(self) -> int:
         return 1 + self.tells_missing
 
-    def encode(self, values: Column) -> NDArray[np.float32]:
-        """values [N] -> [N, 1], or [N, 2] with the indicator of missing values."""
+    def encode(self, values: Column, first: int = 0) -> NDArray[np.float32]:
+        """values [N] -> [N, 1], or [N, 2] with the indicator of missing values; `first` is the number of their row."""
         if not numeric(values):
-            values = _numbers(values, self.name)
-        _check_finite(self.name, values, np.arange(len(values)))
+            values = _numbers(values, self.name, first)
+        _check_finite(self.name, values, np.arange(first, first + len(values)))
         missing = np.isnan(values)
         standard = (np.where(missing, self.median, values) - self.mean) / self.std
         return np.stack([standard, missing][: self.width], axis=1).astype(np.float32)
@@ -64,7 +64,7 @@ class Categorical:
     def width(self) -> int:
         return len(self.levels) + 1
 
-    def encode(self, values: Column) -> NDArray[np.float32]:
+    def encode(self, values: Column, first: int = 0) -> NDArray[np.float32]:
         """values [N] -> [N, levels + 1], 1 where a row has that level and 0 elsewhere."""
         number = {level: place for place, level in enumerate(self.levels)}
         places = np.array([number.get(text, len(number)) for text in as_texts(values)], dtype=np.int64)
@@ -99,8 +99,11 @@ class Encoding:
         """The columns to read as texts, even if they look like numbers."""
         return frozenset(self.names["categories"])
 
-    def encode(self, columns: Columns) -> NDArray[np.float32]:
-        """Encode a table -> [N, d]. It needs all columns of the training table, in any order."""
+    def encode(self, columns: Columns, first: int = 0) -> NDArray[np.float32]:
+        """Encode a table -> [N, d]. It needs all columns of the training table, in any order.
+
+        `first` is the number of its first row in the file, for errors.
+        """
         absent = [column.name for column in self.columns if column.name not in columns]
         if absent:
             raise UserError(
@@ -108,7 +111,7 @@ class Encoding:
                 f"{', '.join(map(repr, absent[:10]))}, which the network was trained on; it has "
                 f"{', '.join(map(repr, list(columns)[:20])) or 'none'}"
             )
-        return np.concatenate([column.encode(columns[column.name]) for column in self.columns], axis=1)
+        return np.concatenate([column.encode(columns[column.name], first) for column in self.columns], axis=1)
 
     def as_json(self) -> dict[str, Any]:
         return {"columns": [{"kind": type(column).__name__.lower()} | asdict(column) for column in self.columns]}
@@ -233,7 +236,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _numbers(texts: Column, name: str) -> NDArray[np.float64]:
+def _numbers(texts: Column, name: str, first: int) -> NDArray[np.float64]:
     """Texts as numbers, for a column that was numeric in training."""
     numbers = np.full(len(texts), np.nan)
     for row, text in enumerate(texts):
@@ -241,6 +244,7 @@ def _numbers(texts: Column, name: str) -> NDArray[np.float64]:
             numbers[row] = float(text or "nan")
         except ValueError:
             raise UserError(
-                f"column {name!r} was numeric in training, but is {text!r} {in_row(row)}: correct it, or leave it empty"
+                f"column {name!r} was numeric in training, but is {text!r} {in_row(first + row)}: correct it, or "
+                "leave it empty"
             ) from None
     return numbers

@@ -5,7 +5,8 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,17 +31,26 @@ class Read:
 
 
 def read_table(path: Path, as_written: Callable[[str], bool]) -> Read:
-    """Read a .csv or .parquet file.
+    """The columns of a .csv or .parquet file."""
+    return columns_of(read_file(path), as_written)
 
-    A CSV column is numeric if every cell is a number or missing, unless `as_written(name)`.
-    """
+
+def read_file(path: Path) -> Any:
+    """A .csv or .parquet file as an arrow table."""
     with optional_import("tables", f"the table {path}"):
-        from pyarrow import types
-    if not path.is_file():
-        raise UserError(f"there is no file {path}")
-    table = _csv(path) if path.suffix.lower() == ".csv" else _parquet(path)
+        import pyarrow  # noqa: F401
+    is_csv = path.suffix.lower() == ".csv"
+    with reading(path):
+        table = read_csv(path) if is_csv else _parquet(path)
     if not table.num_rows:
-        raise UserError(f"{path} has no rows" + (" below its header" if path.suffix.lower() == ".csv" else ""))
+        raise UserError(f"{path} has no rows" + (" below its header" if is_csv else ""))
+    return table
+
+
+def columns_of(table: Any, as_written: Callable[[str], bool]) -> Read:
+    """The columns of an arrow table. Texts are numbers if each is one or missing, unless `as_written(name)`."""
+    from pyarrow import types
+
     columns: Columns = {}
     notes: list[str] = []
     index = _index(table)
@@ -57,38 +67,47 @@ def read_table(path: Path, as_written: Callable[[str], bool]) -> Read:
     return Read(columns, categories, tuple(notes))
 
 
-def _csv(path: Path) -> Any:
-    from pyarrow import ArrowException, string
-    from pyarrow import csv as arrow
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raise a `UserError` for what pyarrow raises of a damaged file."""
+    from pyarrow import ArrowException
 
+    if not path.is_file():
+        raise UserError(f"there is no file {path}")
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            lines = lines_of(stream)
-            first = next(lines, "")
-            delimiter = delimiter_of(first)
-            names = next(csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True), [])
-        _check_names(path, names)
-        header = 4 * len(",".join(names).encode())  # at most, with quotation marks
-        return arrow.read_csv(
-            path,
-            # The header must fit into the first block, and a row into two adjacent ones.
-            read_options=arrow.ReadOptions(block_size=max(BLOCK, header, NUMBER * len(names))),
-            parse_options=arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            # As texts first: pyarrow infers types from the beginning of a large file only.
-            convert_options=arrow.ConvertOptions(column_types=dict.fromkeys(names, string())),
-        )
+        yield
     except (OSError, UnicodeDecodeError, csv.Error, ArrowException) as error:
-        raise UserError(f"{path} cannot be read as a CSV file in UTF-8: {error}") from error
+        kind = "a CSV file in UTF-8" if path.suffix.lower() == ".csv" else "a Parquet file"
+        raise UserError(f"{path} cannot be read as {kind}: {error}") from error
+
+
+def read_csv(path: Path, whole: bool = True) -> Any:
+    """A CSV file as an arrow table, with all cells as texts; or a reader of it, block by block."""
+    from pyarrow import csv as arrow
+    from pyarrow import string
+
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        lines = lines_of(stream)
+        first = next(lines, "")
+        delimiter = delimiter_of(first)
+        names = next(csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True), [])
+    check_names(path, names)
+    header = 4 * len(",".join(names).encode())  # at most, with quotation marks
+    return (arrow.read_csv if whole else arrow.open_csv)(
+        path,
+        # The header must fit into the first block, and a row into two adjacent ones.
+        read_options=arrow.ReadOptions(block_size=max(BLOCK, header, NUMBER * len(names))),
+        parse_options=arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        # As texts first: pyarrow infers types from the beginning of a large file only.
+        convert_options=arrow.ConvertOptions(column_types=dict.fromkeys(names, string())),
+    )
 
 
 def _parquet(path: Path) -> Any:
-    from pyarrow import ArrowException, parquet
+    from pyarrow import parquet
 
-    try:
-        table = parquet.read_table(path)
-    except (OSError, ArrowException) as error:
-        raise UserError(f"{path} cannot be read as a Parquet file: {error}") from error
-    _check_names(path, table.column_names)
+    table = parquet.read_table(path)
+    check_names(path, table.column_names)
     return table
 
 
@@ -105,7 +124,7 @@ def _index(table: Any) -> set[str]:
         return names
 
 
-def _check_names(path: Path, names: list[str]) -> None:
+def check_names(path: Path, names: list[str]) -> None:
     if not names:
         raise UserError(f"{path} is empty: its first line must name the columns")
     twice = [name for name, count in Counter(names).items() if count > 1]

@@ -2,31 +2,25 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from surelabel.config.run import Table
 from surelabel.data.arrays.source import SampleSource
-from surelabel.data.groups import group_numbers
-from surelabel.data.source import UNLABELLED, DataSet
-from surelabel.data.tables.columns import MISSING, Column, Columns, as_texts, in_row, numeric
+from surelabel.data.source import DataSet
+from surelabel.data.tables.columns import Column, as_texts, numeric
 from surelabel.data.tables.encoding import FEW_ROWS, Encoding, check_numbers, identifies, learn
-from surelabel.data.tables.files import read_table
-from surelabel.data.tables.labels import named_classes, with_labels
-from surelabel.utils.errors import UserError, suggestion
+from surelabel.data.tables.files import columns_of, read_file, read_table
+from surelabel.data.tables.rows import listed, may_be_label, take_known_labels, take_labels
+from surelabel.utils.errors import UserError
 from surelabel.utils.words import some
 
-LABEL_COLUMNS = ("label", "class", "target", "y")
-SPLIT_COLUMN = "split"
 BROKEN_NUMBERS = (
     "write numbers as 1234.5, and leave a cell empty where there is none; if they are names, declare the column by "
     "table.categorical, or leave it out by table.ignored"
 )
-
-
-class NoLabelColumn(UserError):
-    """A table does not say which of its columns holds the labels."""
 
 
 class TableSource(SampleSource):
@@ -76,38 +70,27 @@ def load(
     path = Path(path)
     categorical, ignored = _names(settings.categorical), _names(settings.ignored)
     names = {*categorical, group_column}
-    read = read_table(path, lambda name: name in names or _may_be_label(name, label_column))
+    read = read_table(path, lambda name: name in names or may_be_label(name, label_column))
     columns, notes = read.columns, read.notes
     try:
-        label = _label_column(columns, label_column)
-        groups = None if group_column is None else _groups(columns, group_column, label)
-        texts, suggested, about_names = with_labels(columns.pop(label), label_files)
-        in_test = _in_test(columns.pop(SPLIT_COLUMN)) if SPLIT_COLUMN in columns else np.zeros(len(texts), bool)
-        if in_test.all():
-            raise UserError(f"column {SPLIT_COLUMN!r} leaves no row to train on")
+        labelled = take_labels(columns, label_column, group_column, label_files)
         for name in ignored:
             if columns.pop(name, None) is None and name != group_column:
-                raise UserError(f"table.ignored: there is no column {name!r}; the table has {_listed(columns)}")
+                raise UserError(f"table.ignored: there is no column {name!r}; the table has {listed(columns)}")
         counting = [name for name, values in columns.items() if _counts_rows(values)]
         notes = (*notes, *(f"column {name!r} is left out: it only counts the rows" for name in counting))
-        classes = _classes(texts[~in_test], label)
-        notes = (*notes, *(f"Column {label!r}: {note}" for note in about_names))
-        labels = _numbered(texts, classes, label)
-        if (labels[in_test] == UNLABELLED).any():
-            row = int(np.argmax(in_test & (labels == UNLABELLED)))
-            raise UserError(f"the test sample {in_row(row)} has no label: label it, or make it a training row")
-        if groups is not None and np.isin(groups[in_test], groups[~in_test]).any():
-            notes = (*notes, f"Rows of one {group_column!r} are in training and in the test: its metrics flatter")
+        notes = (*notes, *labelled.notes)
         used = {name: values for name, values in columns.items() if name not in counting}
         check_numbers(used, {*categorical, *read.categories}, BROKEN_NUMBERS)
-        rows = np.flatnonzero(~in_test), np.flatnonzero(in_test)
+        rows = labelled.parts
         encoding, left_out = learn({name: values[rows[0]] for name, values in used.items()}, categorical, rows[0])
-        encoded = encoding.encode(used)
+        encoded, labels, classes = encoding.encode(used), labelled.labels, labelled.classes
         train = TableSource(encoded[rows[0]], labels[rows[0]], classes, encoding, (*notes, *left_out), rows[0])
-        train.groups, train.suggested = None if groups is None else groups[rows[0]], suggested[rows[0]]
+        train.groups = None if labelled.groups is None else labelled.groups[rows[0]]
+        train.suggested = labelled.suggested[rows[0]]
         named = [as_texts(own)[rows[0]] for name, own in used.items() if name not in categorical and identifies(own)]
         train.ids = named[0] if named else None
-        test = TableSource(encoded[rows[1]], labels[rows[1]], classes, encoding, (), rows[1]) if in_test.any() else None
+        test = TableSource(encoded[rows[1]], labels[rows[1]], classes, encoding, (), rows[1]) if len(rows[1]) else None
     except UserError as error:
         raise type(error)(f"{path}: {error}") from error
     return table_data(path.stem, train, test)
@@ -121,12 +104,20 @@ def load_unlabelled(
     Columns that this had not are passed over, and said; the labels, where it has some, are passed over in silence.
     """
     path = Path(path)
-    columns = read_table(path, lambda name: name in encoding.texts).columns
+    return encoded(path, read_file(path), encoding, classes, label_column)
+
+
+def encoded(
+    path: Path, table: Any, encoding: Encoding, classes: Sequence[str], label_column: str | None, first: int = 0
+) -> TableSource:
+    """The rows of an arrow table, which is the file at `path` or, from the row `first` on, a piece of it."""
+    columns = columns_of(table, lambda name: name in encoding.texts).columns
     known = {column.name for column in encoding.columns}
-    unused = [name for name in columns if name not in known and not _may_be_label(name, label_column)]
-    notes = (f"{path}: not used, as the network was trained without: {_listed(unused)}",) if unused else ()
+    unused = [name for name in columns if name not in known and not may_be_label(name, label_column)]
+    notes = (f"{path}: not used, as the network was trained without: {listed(unused)}",) if unused else ()
     try:
-        return TableSource(encoding.encode(columns), None, classes, encoding, notes)
+        rows = encoding.encode(columns, first)
+        return TableSource(rows, None, classes, encoding, notes, np.arange(first, first + len(rows)))
     except UserError as error:
         raise type(error)(f"{path}: {error}") from error
 
@@ -136,103 +127,18 @@ def load_labelled(
 ) -> TableSource:
     """The rows of another table with their labels, encoded as the training table was; its test rows if it has any."""
     path = Path(path)
-    columns = read_table(path, lambda name: name in encoding.texts or _may_be_label(name, label_column)).columns
+    columns = read_table(path, lambda name: name in encoding.texts or may_be_label(name, label_column)).columns
     try:
-        label = _label_column(columns, label_column)
-        texts = as_texts(columns.pop(label))
-        if not set(texts) <= {"", *classes}:
-            texts, _ = named_classes(texts)
-        in_test = _in_test(columns[SPLIT_COLUMN]) if SPLIT_COLUMN in columns else np.zeros(len(texts), bool)
-        rows = np.flatnonzero(in_test) if in_test.any() else np.arange(len(texts))
-        unknown = sorted(set(texts[rows]) - {"", *classes})
-        if unknown:
-            raise UserError(f"column {label!r} has the class {unknown[0]!r}, but the run knows only {_listed(classes)}")
-        labels = _numbered(texts[rows], tuple(classes), label)
+        rows, labels = take_known_labels(columns, label_column, classes)
         return TableSource(encoding.encode(columns)[rows], labels, classes, encoding, numbers=rows)
     except UserError as error:
         raise type(error)(f"{path}: {error}") from error
-
-
-def _may_be_label(name: str, asked: str | None) -> bool:
-    """Whether a column is to be read as texts because it holds the labels."""
-    return name == asked or (asked is None and name.lower() in LABEL_COLUMNS)
 
 
 def _names(listed: str) -> tuple[str, ...]:
     return tuple(name for part in listed.split(",") if (name := part.strip()))
 
 
-def _listed(names: Sequence[str] | Columns) -> str:
-    shown = list(names)[:20]
-    return ", ".join(map(repr, shown)) + (", ..." if len(names) > len(shown) else "") if shown else "no columns"
-
-
-def _label_column(columns: Columns, asked: str | None) -> str:
-    if asked is not None:
-        if asked not in columns:
-            raise NoLabelColumn(f"label_column: there is no column {asked!r}; the table has {_listed(columns)}")
-        return asked
-    found = [name for name in columns if name.lower() in LABEL_COLUMNS]
-    if len(found) == 1:
-        return found[0]
-    problem = f"several columns may hold the labels ({', '.join(found)})" if found else "no column is named as labels"
-    raise NoLabelColumn(
-        f"{problem}: name it by label_column, or call it {' or '.join(LABEL_COLUMNS)}. The table has {_listed(columns)}"
-    )
-
-
-def _groups(columns: Columns, asked: str, label: str) -> NDArray[np.int64]:
-    """The group of each row by a column, which is taken out."""
-    if asked in (label, SPLIT_COLUMN):
-        raise UserError(
-            f"group_column: column {asked!r} holds the {'labels' if asked == label else 'split'}: name the one that "
-            "says which rows belong together"
-        )
-    if asked not in columns:
-        raise UserError(f"group_column: there is no column {asked!r}.{suggestion(asked, columns)}")
-    names = as_texts(columns.pop(asked))
-    return group_numbers(names.astype(np.str_), np.isin(names, MISSING))
-
-
 def _counts_rows(values: Column) -> bool:
     """Whether this is the row number that many programs save beside a table; rows sorted by class would betray it."""
     return numeric(values) and len(values) > FEW_ROWS and np.array_equal(values, values[0] + np.arange(len(values)))
-
-
-def _in_test(values: Column) -> NDArray[np.bool_]:
-    """Which rows belong to the test set."""
-    words = [str(text).lower() for text in as_texts(values)]
-    wrong = [word for word in words if word not in ("train", "test", "")]
-    if wrong:
-        raise UserError(
-            f"column {SPLIT_COLUMN!r} says which rows are for the test: train, test or nothing, not {wrong[0]!r}. "
-            "If it means something else, name it otherwise"
-        )
-    return np.array([word == "test" for word in words])
-
-
-def _classes(texts: NDArray[np.object_], label: str) -> tuple[str, ...]:
-    """The classes that the training rows name, numbers in their own order."""
-    names: list[str] = np.unique(texts[texts != ""]).tolist()
-    if len(names) < 2:
-        raise UserError(
-            f"column {label!r} names {'no class' if not names else f'the class {names[0]!r} alone'}: at least two are "
-            "needed, and an empty cell means unlabelled"
-        )
-    if "-1" in names and len(names) > 2:
-        raise UserError(
-            f"column {label!r}: -1 may be a class or mean unlabelled. Leave the cells of unlabelled rows "
-            "empty, or give the class another name"
-        )
-    try:
-        return tuple(sorted(names, key=float))
-    except ValueError:
-        return tuple(names)
-
-
-def _numbered(texts: NDArray[np.object_], classes: tuple[str, ...], label: str) -> NDArray[np.int64]:
-    number = {"": UNLABELLED} | {name: place for place, name in enumerate(classes)}
-    unknown = [text for text in texts if text not in number]
-    if unknown:
-        raise UserError(f"column {label!r}: no training row is of the class {unknown[0]!r}, which a test row has")
-    return np.array([number[text] for text in texts], dtype=np.int64)

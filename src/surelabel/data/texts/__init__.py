@@ -1,0 +1,1 @@
+"""Texts in files, tables and lists."""
