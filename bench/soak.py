@@ -64,7 +64,11 @@ class Child:
         sys.stdout.flush()
         self.pid = os.fork()
         if self.pid == 0:
-            os._exit(_command(words, log, limit))
+            code = 128 + signal.SIGINT  # where the signal comes before anything else
+            try:
+                code = _command(words, log, limit)
+            finally:  # whatever comes, what the parent would clean up is not this process's
+                os._exit(code)
 
     def poll(self) -> int | None:
         if self.code is None:
@@ -95,6 +99,8 @@ def _command(words: list[str], log: Path, limit: Callable[[], None]) -> int:
         code = surelabel(words)
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 1
+    except KeyboardInterrupt:  # before or after the command's own handling
+        code = 128 + signal.SIGINT
     except BaseException:
         traceback.print_exc()
         code = 1

@@ -91,6 +91,10 @@ def test_load_refuses_weights_of_another_network(tiny):
         save_file(tensors | wrong, folder / "weights.safetensors")
         with pytest.raises(UserError, match=f"do not fit.*{next(iter(wrong))}"):
             _ = load(folder).network
+    header = json.dumps({"__metadata__": "x" * 10**5}).encode()
+    (folder / "weights.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(UserError, match=r"^.{1,600}$"):
+        _ = load(folder).network
     with (folder / "weights.safetensors").open("wb") as file:
         file.truncate(2**40)
     with pytest.raises(UserError, match=r"weights\.safetensors"):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 from surelabel.config.constraints import fields
 from surelabel.config.run import RunConfig
 from surelabel.config.validate import validate
-from surelabel.utils.bounded import MOST_DIGITS, Malformed
+from surelabel.utils.bounded import MOST_DIGITS, Malformed, briefly
 from surelabel.utils.errors import UserError, suggestion
 from surelabel.utils.files import atomic_write
 
@@ -134,7 +134,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     except (OSError, Malformed) as error:
         raise UserError(f"cannot read the config {path}: {error}") from error
     except YAMLError as error:
-        raise UserError(f"{path} is not valid YAML: {error}") from error
+        raise UserError(f"{path} is not valid YAML: {briefly(error)}") from error
     if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
         raise UserError(f"{path} must hold settings as 'key: value' lines")
     settings = flatten(tree)

@@ -18,7 +18,7 @@ from surelabel.models.laplace_head import LaplaceHead
 from surelabel.models.members_head import MembersHead
 from surelabel.models.paws_head import PawsHead
 from surelabel.models.prediction import Prediction
-from surelabel.utils.bounded import Malformed
+from surelabel.utils.bounded import Malformed, briefly
 
 EXTRA_STATE = "_extra_state"  # the end of torch's name for what a head stores beside its weights
 LARGE = 2**15  # numbers of a weight
@@ -111,7 +111,7 @@ def load_weights(network: nn.Module, stored: Mapping[str, Tensor]) -> None:
     try:
         network.load_state_dict(stored)
     except (RuntimeError, ValueError) as error:
-        raise Malformed(" ".join(str(error).split())[:400]) from error
+        raise Malformed(briefly(error)) from error
 
 
 @contextmanager

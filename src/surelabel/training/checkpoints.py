@@ -13,7 +13,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from surelabel.utils.bounded import as_text, from_json, opened
+from surelabel.utils.bounded import as_text, briefly, from_json, opened
 from surelabel.utils.errors import UserError
 from surelabel.utils.files import atomic_write
 from surelabel.utils.typed import typed
@@ -59,14 +59,14 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise Damaged(f"{path} cannot be read ({error.strerror or error})") from error
     except (ValueError, SafetensorError) as error:  # ValueError: nothing to map
-        raise Damaged(f"{path} is not a checkpoint ({error})") from error
+        raise Damaged(f"{path} is not a checkpoint ({briefly(error)})") from error
     try:
         rest = as_text(tensors.pop(REST).numpy().tobytes())
         state = _unpacked(from_json(rest, most_nested=len(rest)), tensors)  # as many as a long history has
         typed(state, Begun)
         return dict(state)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise Damaged(f"{path} is not a checkpoint ({error})") from error
+        raise Damaged(f"{path} is not a checkpoint ({briefly(error)})") from error
 
 
 def _packed(value: Any, tensors: dict[str, Tensor]) -> Any:

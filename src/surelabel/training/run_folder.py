@@ -28,7 +28,7 @@ from surelabel.models.encoders.ngrams import Ngrams
 from surelabel.training.checkpoints import Damaged, read_checkpoint, write_checkpoint
 from surelabel.training.environment import environment
 from surelabel.training.state import TrainState
-from surelabel.utils.bounded import MOST_BYTES, Malformed, read_bytes, read_json, read_json_lines
+from surelabel.utils.bounded import MOST_BYTES, Malformed, briefly, read_bytes, read_json, read_json_lines
 from surelabel.utils.errors import Busy, FolderExists, UserError
 from surelabel.utils.files import atomic_write
 from surelabel.utils.typed import typed
@@ -282,7 +282,7 @@ class RunFolder:
             with safe_open(path, "pt") as file:
                 return {key: file.get_slice(key).get_shape() for key in file.keys()}  # noqa: SIM118 - it has no iterator
         except (OSError, SafetensorError) as error:
-            raise UserError(f"{path} is damaged: {error}") from error
+            raise UserError(f"{path} is damaged: {briefly(error)}") from error
 
     def tensors(self, name: str, what: str, remedy: str) -> dict[str, Tensor]:
         """The tensors in a file of the run; `what` it lacks if that is missing, and what to do then."""
@@ -293,7 +293,7 @@ class RunFolder:
         except OSError as error:
             raise UserError(f"{self.path} has no {what} ({name}): {remedy}") from error
         except SafetensorError as error:
-            raise UserError(f"{self.path / name} is damaged: {error}") from error
+            raise UserError(f"{self.path / name} is damaged: {briefly(error)}") from error
 
     @property
     def crossfit(self) -> tuple[int, float] | None:

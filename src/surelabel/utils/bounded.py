@@ -17,11 +17,18 @@ MOST_BYTES = 2**24
 MOST_NESTED = 2**20  # lists and objects: an empty one takes twenty times the memory of its text
 DEEPEST = 64
 MOST_DIGITS = 19
+MOST_WORDS = 300  # characters
 NESTING = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
 
 
 class Malformed(ValueError):
     """Content that is too large, too deep, or not what it should be; the words follow a file's name."""
+
+
+def briefly(error: Exception) -> str:
+    """What a library says of a file, in one line; it may quote as much of the file as it likes."""
+    words = " ".join(str(error).split())
+    return words if len(words) <= MOST_WORDS else f"{words[:MOST_WORDS]}…"
 
 
 @contextmanager
