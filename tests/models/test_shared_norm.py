@@ -103,12 +103,16 @@ def modules():
 @pytest.mark.slow
 def test_shared_norm_passes_as_one_does(tmp_path):
     torch.manual_seed(0)
-    cases, close = {}, {torch.float64: 1e-12, torch.float32: 1e-5}
+    cases, close = {}, {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 1e-2}
     for dtype in close:
         for name, (module, how) in modules().items():
             rows = torch.randn(7, 3, 8, 8, dtype=dtype)
-            slopes = torch.randn_like(copy.deepcopy(module).to(dtype)(rows))
-            cases[name, dtype] = module.to(dtype), how, rows, slopes
+            if dtype != torch.bfloat16:
+                module.to(dtype)
+            elif name == "network":
+                continue  # a norm takes bfloat16 with weights in float32, a convolution does not
+            slopes = torch.randn_like(copy.deepcopy(module)(rows))
+            cases[name, dtype] = module, how, rows, slopes
     named = {str(key): case for key, case in cases.items()}
     for found in on_ranks(3, tmp_path / "ranks", passed_on_ranks, named):
         for (name, dtype), (module, *rest) in cases.items():

@@ -78,13 +78,19 @@ class _Normalise(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         rows, weight, mean, variance, count = context.saved_tensors
-        # As if the statistics did not depend on the rows; then how they do.
-        by_rows, by_weight, by_bias = torch.ops.aten.native_batch_norm_backward(
-            gradients[0], rows, weight, mean, variance, None, None, False, context.eps, [True, True, True]
+        of_output = gradients[0]
+        _, by_weight, by_bias = torch.ops.aten.native_batch_norm_backward(
+            of_output, rows, weight, mean, variance, None, None, False, context.eps, [False, True, True]
         )
-        whole = context.world.gather(torch.stack([by_weight, by_bias])[None]).sum(0) / count
-        slope, shift = (variance + context.eps).rsqrt() * (1 if weight is None else weight) * whole
-        by_rows -= F.batch_norm(rows, mean, variance, slope, shift, eps=context.eps)
+        sums = context.world.gather(torch.stack([by_weight, by_bias])[None]).sum(0)
+        scale = (variance + context.eps).rsqrt() * (1 if weight is None else weight)
+        # How the statistics depend on the rows, then as if they did not.
+        slope, shift = -scale * sums / count
+        by_rows = F.batch_norm(rows, mean, variance, slope, shift, eps=context.eps)
+        if rows.dtype == scale.dtype:
+            by_rows.addcmul_(of_output, scale.view(-1, *[1] * (rows.ndim - 2)))
+        else:  # bfloat16, whose products with float32 are slow but in this kernel
+            by_rows += F.batch_norm(of_output, torch.zeros_like(mean), torch.ones_like(mean), scale, eps=0.0)
         if weight is None:
             return by_rows, None, None, None, None
         return by_rows, by_weight, by_bias, None, None
