@@ -4,8 +4,9 @@ Plain is a random number for each column of a view (`PlainNoise`, `PlainCorrupt`
 (`plain_products`). That results do not differ is shown by `python -m tools.compare_views`.
 """
 
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from unittest.mock import patch
@@ -70,7 +71,7 @@ def plain_views() -> Iterator[None]:
         yield
 
 
-def plain_products() -> "patch[Callable[[], bool]]":
+def plain_products() -> AbstractContextManager[object]:
     """Products that are made in this context are MKL's."""
     return patch.object(devices, "_onednn_is_exact", lambda: False)
 
@@ -94,7 +95,7 @@ def _rows(what: str, columns: int, config: RunConfig) -> list[Row]:
             several(step, STEPS)
 
     candidates = {"plain": partial(by_mkl, before), "views": partial(by_mkl, now), "now": partial(several, now, STEPS)}
-    timings = interleaved(candidates, ROUNDS)
+    timings = interleaved(candidates, ROUNDS, time.process_time)
     return [
         Row(f"{what}: a step", 1000 * timings["now"] / STEPS, "ms"),
         timings.ratio(f"{what}: plain / now", "plain", "now"),

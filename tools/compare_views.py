@@ -3,9 +3,9 @@
     python -m tools.compare_views OUT.jsonl [CIFAR_DIR]
 
 FixMatch, BAM-UDA and `sure` on three tables with 50 labels and, if the folder of CIFAR-10 is given, on features of its
-test pictures with 40 and 100 labels: cells of the study `trust`, ten draws of labels each (`sure` five). A pair is two lines of the
-file; the same command goes on, and with `--tables` in place of CIFAR_DIR only prints. It prints the mean differences in
-accuracy and ECE of quick and plain steps (a random number for each column, MKL's products) with 95 % intervals by
+test pictures with 40 and 100 labels: cells of the study `trust`, ten draws of labels each (`sure` five). A pair is two
+lines of the file; the same command goes on, and with `--tables` in place of CIFAR_DIR only prints: the mean differences
+in accuracy and ECE, quick minus plain (a random number for each column, MKL's products), with 95 % intervals by
 Student's t, and in how many draws quick was better. For times see `python -m bench features`.
 """
 
