@@ -25,12 +25,13 @@ def run() -> list[Row]:
     images, large = noise_data(2000), noise_data(300, 96)
     rows = {width: noise_rows(2000, width) for width in (64, 1280)}
     features = replace(table("fixmatch", "custom"), network=Network("mlp-1-256", norm_momentum=0.1))
+    further = replace(RUN, encoder="efficientnet-lite0", train_encoder=True, image_size=96, batch=SMALL)
     return [
         *(_row(f"{name} on pictures, laptop size", images, config) for name, config in laptop.items()),
         _row("WRN-28-2", images, RUN),
         _row("ResNet-18", images, replace(RUN, network=Network("resnet-18"))),
         _row("ResNet-50, 96 × 96", large, replace(RUN, network=Network("resnet-50"), batch=SMALL)),
-        _row("EfficientNet-Lite0, 96 × 96", large, replace(RUN, network=Network("efficientnet-lite0"), batch=SMALL)),
+        _row("EfficientNet-Lite0, 96 × 96", large, further),
         _row("small network on 64 columns", rows[64], table("fixmatch", "custom")),
         _row("small network on 1,280 features", rows[1280], features),
         _row("sure on 64 columns", rows[64], table("sure", "custom")),

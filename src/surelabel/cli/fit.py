@@ -41,7 +41,7 @@ EXTRA = {
     "as 0.9",
     "crossfit": "for methods other than sure: train this many times more, each time without a fold of the labels; "
     "calibrates the run and tells how far to trust it",
-    "all_probabilities": "add to predictions.csv a column p_CLASS for each class, with its probability",
+    "all_probabilities": "add a column p_CLASS for each class to predictions.csv",
     "print_config": "print the complete config and stop",
 }
 SHOWN = {

@@ -7,7 +7,7 @@ from typing import Any
 from surelabel.config.benchmarks import NAMED_DATA
 from surelabel.config.encoders import DEFAULT, NGRAMS
 from surelabel.config.methods import find
-from surelabel.config.recipes import SIZES, embeddings, pictures, recipe, texts
+from surelabel.config.recipes import SIZES, embeddings, pictures, recipe, texts, trained_encoder
 from surelabel.config.run import ARRAY_FILES, RunConfig
 from surelabel.config.settings import CONFIG, read_run
 from surelabel.utils.errors import UserError
@@ -23,6 +23,11 @@ def chosen_recipe(choice: dict[str, Any], asked: dict[str, Any], extra: dict[str
     own = data not in NAMED_DATA
     if own and _are_texts(data, asked):
         return _of_texts(choice, asked.get("encoder", NGRAMS), extra)
+    if asked.get("train_encoder"):
+        if "size" in extra:
+            raise UserError("--size chooses the size of a network, and encoder is one: leave --size out")
+        named = {"method": "bam-uda" if own else RunConfig.method, "data": data, "labels": "all" if own else "10%"}
+        return trained_encoder(**(named | choice), encoder=DEFAULT if encoder == "none" else encoder)
     free = "size" not in extra and asked.get("network.name", "members-").startswith("members-")
     if encoder == "none" and own and free and "encoder" not in asked and Path(data).is_dir():
         from surelabel.data.probe import looks_photographic

@@ -106,7 +106,7 @@ def add_settings(
         said = "" if default in (None, "") else f" (default: {default})".replace("%", "%%")
         group.add_argument(
             f"--{key.replace('_', '-')}", dest=key, action=Setting, default=argparse.SUPPRESS,
-            metavar=_metavar(key), type=partial(convert, key), full_help=text + said,
+            metavar=_metavar(key), type=partial(convert, key), full_help=text + said, **_as_flag(key),
             help=argparse.SUPPRESS if group is rest else re.split(r"(?<=\w)[.;] ", text)[0],
         )  # fmt: skip
     parser.add_argument("--help-all", action=HelpAll, nargs=0, help="show all settings and stop")
@@ -118,6 +118,11 @@ def _metavar(key: str) -> str:
         if kind in kinds and str not in kinds:
             return text
     return re.split(r"[._]", key)[-1].upper()
+
+
+def _as_flag(key: str) -> dict[str, Any]:
+    """Of a setting that is true or false and false by default: without a value, it is true."""
+    return {"nargs": "?", "const": "true"} if keys()[key] is bool and defaults()[key] is False else {}
 
 
 def settings_given(options: argparse.Namespace) -> dict[str, Any]:

@@ -149,6 +149,11 @@ def pictures(method: str, data: str, labels: int | str = "all", encoder: str = D
     return replace(config, encoder=encoder)
 
 
+def trained_encoder(method: str, data: str, labels: int | str = "all", encoder: str = DEFAULT) -> RunConfig:
+    """User pictures, on which a pretrained network is trained further: far slower than on its features."""
+    return replace(_laptop(method, data, labels), encoder=encoder, train_encoder=True, steps=500)
+
+
 def _paper(method: str, data: str, labels: int | str) -> RunConfig:
     """The constants of the paper and of the methods' authors, with 64 labelled images per step."""
     # The joint pass of the released code. A teacher cannot be part of it, and uses batch statistics: with BatchNorm's

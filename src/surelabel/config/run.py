@@ -47,7 +47,11 @@ OF_THE_MACHINE = frozenset({"out", "data_dir", "device", "threads", "devices", "
 MACHINE = {"threads", "devices", "nodes"}  # may change on resume
 MORE_STEPS = "the learning rate falls along a cosine to the planned last step, so more steps are another run"
 
-CONVOLUTIONAL = ReadIf(lambda config: not config.network.name.startswith(("mlp-", "members-", "efficientnet")))
+OWN_NETWORK = ReadIf(lambda config: not config.train_encoder)
+CONVOLUTIONAL = ReadIf(
+    lambda config: not (config.train_encoder or config.network.name.startswith(("mlp-", "members-")))
+)
+TRAINED_ENCODER = ReadIf(lambda config: config.train_encoder)
 WARMUP_COSINE = ReadIf(lambda config: config.optimizer.schedule == "warmup-cosine")
 TO_PRIOR = ReadIf(lambda config: config.alignment in ("mean", "sinkhorn"))
 HAS_SMALL_CROPS = ReadIf(lambda config: config.paws.small_crops > 0)
@@ -76,22 +80,34 @@ class Network:
     """The network.
 
     Args:
-        name: wrn-DEPTH-WIDTH (depth 10, 16, 22, 28, ...), resnet-18 or resnet-50; efficientnet-lite0 or -lite2,
-            pretrained on ImageNet; for tables, and on an encoder's features, mlp-DEPTH-WIDTH, for sure
-            members-NUMBER-WIDTH
+        name: wrn-DEPTH-WIDTH (depth 10, 16, 22, 28, ...), resnet-18 or resnet-50; for tables, and on an encoder's
+            features, mlp-DEPTH-WIDTH, for sure members-NUMBER-WIDTH
         padding: zeros, or circular for periodic images such as crystals
         stem_stride: 2 halves the image at the first layer: a quarter of the work
         norm: BatchNorm, or GroupNorm (in an mlp: LayerNorm), which does not depend on the other samples of the batch
         norm_momentum: momentum of BatchNorm's running statistics; in PAWS's projection always 0.1
     """
 
-    name: str = "wrn-28-2"
+    name: Annotated[str, OWN_NETWORK] = "wrn-28-2"
     padding: Annotated[Literal["zeros", "circular"], CONVOLUTIONAL] = "zeros"
     stem_stride: Annotated[PositiveInt, CONVOLUTIONAL] = 1
     norm: Annotated[Literal["batch", "group"], ReadIf(lambda config: config.chooses_norm)] = "batch"
     norm_momentum: Annotated[Share, ReadIf(lambda config: config.chooses_norm and config.network.norm != "group")] = (
         0.001
     )
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """An encoder that is trained further: see `train_encoder`.
+
+    Args:
+        lr_share: its learning rate, as a share of optimizer.lr, which the head has
+        norm: frozen: its BatchNorm keeps the statistics of the original training; batch: it takes each batch's
+    """
+
+    lr_share: Annotated[Share, TRAINED_ENCODER] = 0.1
+    norm: Annotated[Literal["frozen", "batch"], TRAINED_ENCODER] = "frozen"
 
 
 @dataclass(frozen=True)
@@ -402,10 +418,12 @@ class RunConfig:
             10%, or all
         drawn: how the labelled samples were chosen: at random, or per class; these do not tell how
             frequent the classes are. auto: per class if all classes have equally many
-        encoder: a pretrained network that is not trained; its features of each picture or text are computed once:
-            efficientnet-lite2, or -lite0, which takes half the time; ngrams, of texts, is fitted to the pool
-        image_size: side in pixels that pictures in a folder are scaled and cropped to; default: that of a pretrained
-            network, else the most frequent side, at most 256
+        encoder: a pretrained network, whose features of each picture or text are computed once; none: learn from
+            pixels. efficientnet-lite2, or -lite0, which takes half the time; hf:NAME_OR_FOLDER, timm:NAME, torchvision:NAME,
+            open_clip:NAME:TAG or onnx:FILE (docs/encoders.md); ngrams, of texts, is fitted to the pool
+        train_encoder: train the encoder further, as the network, on views of the pictures: slow without a GPU
+        image_size: side in pixels that pictures in a folder are scaled and cropped to; default: the encoder's own,
+            else the most frequent side, at most 256
         holdout: labelled samples to hold out and test on: a percentage of each class such as 20%, or a fold: 2/5
         fidelity: which to follow where the paper and its released code differ; each difference is also a setting
         seed: seed of all random numbers
@@ -435,6 +453,7 @@ class RunConfig:
     labels: int | str = "10%"
     drawn: Annotated[Drawn, ReadIf(lambda config: config.leaves_labels_out)] = "auto"
     encoder: str = "none"
+    train_encoder: bool = False
     image_size: Annotated[PositiveInt | None, ReadIf(lambda config: config.has_image_files)] = None
     holdout: str | None = None
     fidelity: Literal["paper", "released"] = "paper"
@@ -456,6 +475,7 @@ class RunConfig:
     compile: bool | None = None
     batch: Batch = field(default_factory=Batch)
     network: Network = field(default_factory=Network)
+    tuning: Tuning = field(default_factory=Tuning)
     views: Views = field(default_factory=Views)
     table: Table = field(default_factory=Table)
     align: Align = field(default_factory=Align)
@@ -498,18 +518,24 @@ class RunConfig:
     @property
     def chooses_norm(self) -> bool:
         """Whether the network's norm is a setting; pretrained ones and members have theirs."""
-        return not self.network.name.startswith(("efficientnet", "members-"))
+        return not (self.train_encoder or self.network.name.startswith("members-"))
+
+    @property
+    def on_features(self) -> bool:
+        """Whether the network learns from the features of an encoder that stays as it is."""
+        return self.encoder != "none" and not self.train_encoder
 
     @property
     def has_image_files(self) -> bool:
-        """Whether images are read from files, and may be scaled."""
-        return not (self.has_columns or self.of_texts) and (self.data not in NAMED_DATA or self.data == "imagenet")
+        """Whether images are read from files, or for an encoder that is trained further, and may be scaled."""
+        own = self.data not in NAMED_DATA or self.data == "imagenet" or self.train_encoder
+        return own and not (self.has_columns or self.of_texts)
 
     def sees(self, view: str) -> bool:
         """Whether the method uses this view of tables or features."""
         read = find(self.method).reads
         roles = [role for role in ("labelled", "weak", "strong") if f"views.{role}" in read]
-        return (self.tabular or self.encoder != "none" or self.small) and view in [
+        return (self.tabular or self.on_features or self.small) and view in [
             getattr(self.views, role) for role in roles
         ]
 

@@ -3,7 +3,7 @@
 from operator import attrgetter
 
 from surelabel.config.constraints import Check, ReadIf, fields
-from surelabel.config.encoders import check_name
+from surelabel.config.encoders import CUSTOM, NONE, check_name
 from surelabel.config.methods import OWNED, find
 from surelabel.config.run import RunConfig
 from surelabel.utils.errors import UserError
@@ -33,7 +33,9 @@ def validate(config: RunConfig) -> RunConfig:
             f"network.name members-NUMBER-WIDTH and method sure go together, not {config.network.name} and "
             f"{config.method}"
         )
-    if config.encoder != "none" and not config.network.name.startswith(("mlp-", "members-")):
+    if config.train_encoder:
+        _check_trainable(config, method.family)
+    if config.on_features and not config.network.name.startswith(("mlp-", "members-")):
         raise UserError(f"with an encoder, network.name must be an mlp, not {config.network.name}")
     if config.device == "mps" and (config.precision not in ("auto", "32") or config.processes > 1):
         raise UserError("device mps supports only 32 bits and one process: leave out precision and devices")
@@ -42,6 +44,18 @@ def validate(config: RunConfig) -> RunConfig:
         raise UserError(f"calibrator {config.calibrator} cannot be combined with {config.method}: {why}")
     method.configured(config)  # raises for what only the method can check
     return config
+
+
+def _check_trainable(config: RunConfig, family: str) -> None:
+    """Raise where there is no encoder to train further, or no method that does it."""
+    if config.encoder == NONE:
+        raise UserError("train_encoder trains an encoder further: name it by encoder")
+    if config.encoder == CUSTOM or config.encoder.startswith("onnx:"):
+        raise UserError(f"encoder {config.encoder} cannot be trained further: give a torch module as the backbone")
+    if family != "self-training":
+        raise UserError(f"train_encoder is for methods such as fixmatch or bam-uda, not {config.method}")
+    if config.tabular:
+        raise UserError(f"train_encoder is for pictures, and {config.data} is a table")
 
 
 def ignored_settings(config: RunConfig) -> set[str]:

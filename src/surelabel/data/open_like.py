@@ -32,6 +32,7 @@ class Form:
     classes: tuple[str, ...]
     picture_shape: tuple[int, int, int] | None = None  # (channels, height, width), where samples are pictures
     scaling: Scaling = PLAIN  # of pictures
+    any_size: bool = False  # whether pictures in memory are scaled too
     encoding: Encoding | None = None  # of a table
     label_column: str | None = None  # of a table
     folder: Path | None = None

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from surelabel.config.encoders import DEFAULT, NGRAMS, check_name
-from surelabel.config.recipes import embeddings, pictures, recipe, table, texts
+from surelabel.config.recipes import embeddings, pictures, recipe, table, texts, trained_encoder
 from surelabel.config.run import CUSTOM, RunConfig, Views
 from surelabel.config.settings import with_settings
 from surelabel.config.validate import validate
@@ -32,12 +32,14 @@ def config_of(model: "SureLabelClassifier", shape: tuple[int, ...], count: int) 
     elif len(shape) == 1:
         of_rows = embeddings if model.kind == "embeddings" else table
         config = of_rows("sure" if model.method == "auto" else model.method, CUSTOM)
-    elif encoder != "none" or model.method == "sure":
+    elif (encoder != "none" or model.method == "sure") and not settings.get("train_encoder"):
         config = pictures("sure" if model.method == "auto" else model.method, CUSTOM, encoder=encoder)
     else:
-        config = recipe("bam-uda" if model.method == "auto" else model.method, CUSTOM, "all")
+        method = "bam-uda" if model.method == "auto" else model.method
+        further = settings.get("train_encoder") and encoder != "none"
+        config = trained_encoder(method, CUSTOM, encoder=encoder) if further else recipe(method, CUSTOM, "all")
         config = replace(config, views=Views() if model.mirror else Views("shift", "shift", "strong-shift"))
-        if min(shape[1:]) < SMALL_IMAGE:
+        if min(shape[1:]) < SMALL_IMAGE and not further:
             config = replace(config, steps=300, network=replace(config.network, name="wrn-10-1", stem_stride=1))
     threads = None if config.small else torch.get_num_threads()
     config = replace(config, seed=_seed(model.random_state), device=model.device, threads=threads)

@@ -31,10 +31,10 @@ def source_like(X: Any, form: Form, task: Task) -> Source:
 
 
 def _array(X: NDArray[Any], form: Form, task: Task) -> Source:
+    if form.picture_shape is not None and X.ndim > 2 and (form.any_size or len(task.shape) != 3):  # for an encoder
+        return ArraySource(X, None, form.classes)
     if len(task.shape) == 3:
         return ArraySource(X, None, form.classes, "NHWC" if X.ndim == 4 and X.shape[1:] != task.shape else "NCHW")
-    if form.picture_shape is not None and X.ndim > 2:  # for an encoder
-        return ArraySource(X, None, form.classes)
     if len(task.shape) == 1 and X.ndim == 2:
         return EmbeddingSource(X, None, form.classes)
     return SampleSource(X, None, form.classes)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 import surelabel
 from surelabel import equations
 from surelabel.data.batch import Task
+from surelabel.data.images.scaling import Scaling
 from surelabel.inference.onnx_table import TableNetwork
 from surelabel.inference.trained_run import TrainedRun
 from surelabel.models.encoders.base import Normalised, Preprocessing, TorchEncoder
@@ -57,14 +58,16 @@ def export_onnx(run: TrainedRun, out: Path) -> float:
         runtime()
         import onnxscript  # noqa: F401 - torch.onnx needs it, and would say so only after tracing
     task, data = run.task, run.data
-    encoder = _torch_encoder(run)
+    encoder = None if run.config.train_encoder else _torch_encoder(run)
     module_of = None if encoder is None else deepcopy(encoder.module).cpu().float()
     network = Exported(deepcopy(run.network).cpu().float(), module_of).eval()
     source = data.train if data.test is None else data.test
     images = source.pictures(fixed_sample(source, CHECKED))
     module: nn.Module = network
     samples: Samples = {"images": images}
-    preprocessing = _preprocessing(replace(task, shape=images.shape[1:], dtype=str(images.dtype)), encoder)
+    preprocessing = _preprocessing(
+        replace(task, shape=images.shape[1:], dtype=str(images.dtype)), encoder, run.form.scaling
+    )
     if (encoding := run.form.encoding) is not None:
         module = TableNetwork(network, encoding)
         samples, preprocessing = module.decode(images), {"columns": module.describe(), "rule": COLUMNS}
@@ -74,7 +77,7 @@ def export_onnx(run: TrainedRun, out: Path) -> float:
     _describe(model, task, network, preprocessing)
     content = model.SerializeToString()
     difference = _difference(module, session(content), samples)
-    tolerance = TOLERANCE if encoder is None else TOLERANCE_WITH_ENCODER
+    tolerance = TOLERANCE if run.encoder is None else TOLERANCE_WITH_ENCODER
     if not difference <= tolerance:
         raise UserError(
             f"the ONNX file would differ from torch by {difference:.3g}, more than {tolerance:g}, on samples of "
@@ -156,9 +159,9 @@ class Exported(nn.Module):
         return Prediction(head(features).softmax(dim=-1))
 
 
-def _preprocessing(task: Task, encoder: TorchEncoder | None) -> dict[str, Any]:
+def _preprocessing(task: Task, encoder: TorchEncoder | None, scaling: Scaling) -> dict[str, Any]:
     """How to prepare images for the file."""
-    seen = Preprocessing(0, task.offset, task.scale) if encoder is None else encoder.preprocessing
+    seen = Preprocessing(0, task.offset, task.scale, scaling) if encoder is None else encoder.preprocessing
     how = (SQUASH if seen.scaling.squash else COVER) + (CROPPED if seen.scaling.crop < 1 else "")
     return {
         "shape": task.shape, "dtype": task.dtype, "offset": seen.mean, "scale": seen.std,

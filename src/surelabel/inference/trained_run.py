@@ -97,7 +97,9 @@ class TrainedRun:
         """The run with the results of training in memory."""
         run = cls(trained.folder, trained.components)
         run.config, run.task = trained.config, trained.task
-        run.data, run.labelled, run.encoder = trained.data, trained.labelled, trained.data.train.encoder
+        run.data, run.labelled = trained.data, trained.labelled
+        if (encoder := trained.data.train.encoder) is not None:
+            run.encoder = encoder
         run.network, run.raw_network = trained.network.eval(), trained.raw_network.eval()
         run.history = trained.history
         if trained.metrics is not None and trained.test_prediction is not None:
@@ -255,18 +257,21 @@ class TrainedRun:
     def form(self) -> Form:
         """The form that new samples must have."""
         config, shape, scaling = self.config, None, PLAIN
-        if self.encoder is not None:
-            if (seen := self.encoder.preprocessing) is not None:
-                shape, scaling = (3, seen.side, seen.side), seen.scaling
-            elif self.encoder.reads == "pictures":  # as they are
-                shape = image_shape(self.data.train.pictures(np.arange(1)).shape[1:])
-        elif len(self.task.shape) == 3:
+        encoder, seen = self.encoder, None if self.encoder is None else self.encoder.preprocessing
+        if seen is not None:
+            shape, scaling = (3, seen.side, seen.side), seen.scaling
+        elif encoder is not None and encoder.reads == "pictures":  # as they are
+            shape = image_shape(self.data.train.pictures(np.arange(1)).shape[1:])
+        if len(self.task.shape) == 3:
             shape = image_shape(self.task.shape)
         path = None if config.data in NAMED else Path(config.data_dir or ".", config.data)
         encoding = self.data.train.encoding if "data" in vars(self) else self._stored.table_encoding()
         of_texts = self.encoder is not None and self.encoder.reads == "texts"
         text_column = (config.text_column or TEXT_COLUMN) if of_texts else None
-        return Form(self.name, self.task.classes, shape, scaling, encoding, config.label_column, path, text_column)
+        return Form(
+            self.name, self.task.classes, shape, scaling, seen is not None, encoding, config.label_column, path,
+            text_column,
+        )  # fmt: skip
 
     def open(self, data: str | Path, data_dir: str | None = None) -> Source:
         """New samples in the form that the network takes."""
@@ -274,7 +279,7 @@ class TrainedRun:
 
     def as_trained_on(self, source: Source) -> Source:
         """The samples or, if the run has a frozen encoder, their features."""
-        return build_data.as_seen(source, self.encoder)
+        return build_data.as_seen(source, self.encoder, trained=self.config.train_encoder)
 
     def check_form(self, source: Source, name: str) -> None:
         """Raise unless the samples have the shape and dtype that the network takes."""

@@ -39,14 +39,7 @@ def encoded(source: Source, encoder: Encoder, progress: Progress | None = None, 
 
     They are stored there if they are to be kept.
     """
-    kind = "texts" if source.kind == "texts" else "pictures"
-    if encoder.reads != kind:
-        raise UserError(f"encoder {encoder.name} reads {encoder.reads}, and these samples are {kind}: choose another")
-    shape = () if kind == "texts" else image_shape(source.shape)
-    if kind == "pictures" and source.samples(np.arange(1)).dtype != np.uint8:
-        raise UserError(
-            f"{encoder.name} needs uint8 images, with values from 0 to 255: convert these, or use no encoder"
-        )
+    shape = check_reads(source, encoder)
     place = writable_cache()
     # One that was fitted to a pool is quick, and of no use to another run.
     if place is None or not encoder.fingerprint or encoder.tensors():
@@ -62,6 +55,19 @@ def encoded(source: Source, encoder: Encoder, progress: Progress | None = None, 
             with suppress(UserError):  # if the disk is full, they are computed again next time
                 store(path, features, version=VERSION)
         return FeatureSource(source, features, encoder)
+
+
+def check_reads(source: Source, encoder: Encoder) -> tuple[int, ...]:
+    """The shape of the samples, if they are such as the encoder reads; else an error."""
+    kind = "texts" if source.kind == "texts" else "pictures"
+    shape = source.shape if kind == "texts" else image_shape(source.shape)
+    if encoder.reads != kind:
+        raise UserError(f"encoder {encoder.name} reads {encoder.reads}, and these samples are {kind}: choose another")
+    if kind == "pictures" and source.samples(np.arange(1)).dtype != np.uint8:
+        raise UserError(
+            f"{encoder.name} needs uint8 images, with values from 0 to 255: convert these, or use no encoder"
+        )
+    return shape
 
 
 def with_features(data: DataSet, encoder: Encoder, progress: Progress | None = None) -> DataSet:

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from surelabel.config.recipes import RELEASED, SIZES, pictures, recipe, texts
+from surelabel.config.recipes import RELEASED, SIZES, pictures, recipe, texts, trained_encoder
 from surelabel.config.run import OF_THE_MACHINE, RunConfig
 from surelabel.config.settings import flatten, with_settings
 from surelabel.training import build
@@ -19,9 +19,11 @@ Difference = tuple[str, Any, Any]  # a setting's name, its value here, its value
 def changed(config: RunConfig) -> tuple[str, list[Difference]] | None:
     """The size of the nearest recipe, and the settings that differ from it; None without a recipe."""
     recipes = {size: partial(recipe, config.method, config.data, config.labels, size) for size in SIZES}
+    if config.train_encoder:
+        recipes = {"pretrained, trained further": partial(trained_encoder, config.method, config.data, config.labels)}
     if config.of_texts:
         recipes["texts"] = partial(texts, config.method, config.data, config.labels)
-    elif config.encoder != "none":
+    elif config.on_features:
         recipes["pretrained"] = partial(pictures, config.method, config.data, config.labels)
     found = [(size, _differences(config, make)) for size, make in recipes.items()]
     return min(((size, rows) for size, rows in found if rows is not None), key=lambda pair: len(pair[1]), default=None)

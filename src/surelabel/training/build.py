@@ -19,8 +19,10 @@ from surelabel.data.open import NAMED
 from surelabel.data.source import DataSet
 from surelabel.methods.base import Method, Pool, StepLoader
 from surelabel.models.backbones import backbone
+from surelabel.models.backbones.trained_encoder import TrainedEncoder
 from surelabel.models.heads import BayesianHead
 from surelabel.models.network import Network
+from surelabel.training import build_data
 from surelabel.training.average import EMA, SWA, CosineEMA, Rule, WarmupEMA, averaged
 from surelabel.training.build_views import build_view
 from surelabel.training.components import NO_COMPONENTS, Components
@@ -40,13 +42,12 @@ def resolve(config: RunConfig) -> RunConfig:
     return replace(
         build_method(config).fill(config),
         device=device,
-        precision=devices.default_precision(device, config.network.name)
+        precision=devices.default_precision(device, config.encoder if config.train_encoder else config.network.name)
         if config.precision == "auto"
         else config.precision,
         # Pays off on a GPU in long runs; on a CPU, compiling takes longer than a short run.
         compile=device == "cuda" if config.compile is None else config.compile,
-        image_size=config.image_size
-        or ENCODERS.get(config.encoder if config.encoder != "none" else config.network.name),
+        image_size=config.image_size or ENCODERS.get(config.encoder),
         # Operations on a table are too small to share: a second thread would only wait.
         encoder=_absolute_encoder(config.encoder),
         threads=config.threads or (1 if config.small else cores.cores_per_process(config.devices)),
@@ -101,6 +102,10 @@ def build_network(config: RunConfig, task: Task, components: Components = NO_COM
 
 def _backbone(config: RunConfig, task: Task, components: Components) -> tuple[nn.Module, int]:
     """The backbone and its number of features."""
+    if config.train_encoder:
+        encoder = build_data.trainable(build_data.encoder_of(config, components))
+        further = TrainedEncoder(encoder, config.tuning.norm)
+        return further, further.features
     if config.network.name == CUSTOM:
         return components.given_backbone(task.shape)
     made = backbone(config.network, task.shape, config.sure.components)
@@ -116,18 +121,21 @@ def build_optimizers(network: Network, config: RunConfig) -> list[torch.optim.Op
     settings = config.optimizer
     fused = config.device in ("cpu", "cuda")  # one pass over the weights
     bayesian = list(network.head.parameters()) if isinstance(network.head, BayesianHead) else []
-    decayed: list[nn.Parameter] = []
-    plain: list[nn.Parameter] = []
-    for name, parameter in network.named_parameters():
-        if not any(parameter is other for other in bayesian):
-            (plain if parameter.ndim <= 1 or name.endswith("_rho") else decayed).append(parameter)
-    groups: list[dict[str, Any]] = [
-        {"params": decayed, "weight_decay": settings.weight_decay},
-        {"params": plain, "weight_decay": 0.0},
-    ]
+    groups: list[dict[str, Any]] = []
+    for share, parameters in _by_share(network, config):
+        decayed: list[nn.Parameter] = []
+        plain: list[nn.Parameter] = []
+        for name, parameter in parameters.items():
+            if not any(parameter is other for other in bayesian):
+                (plain if parameter.ndim <= 1 or name.endswith("_rho") else decayed).append(parameter)
+        groups += [
+            {"params": decayed, "weight_decay": settings.weight_decay, "lr": share * settings.lr},
+            {"params": plain, "weight_decay": 0.0, "lr": share * settings.lr},
+        ]
     optimizers: list[torch.optim.Optimizer]
     if settings.lars_trust > 0:
-        groups[1]["trust"] = 0.0
+        for group in groups[1::2]:
+            group["trust"] = 0.0
         optimizers = [LARS(groups, settings.lr, settings.momentum, trust=settings.lars_trust)]
     else:
         optimizers = [
@@ -138,6 +146,16 @@ def build_optimizers(network: Network, config: RunConfig) -> list[torch.optim.Op
     for group in (group for optimizer in optimizers for group in optimizer.param_groups):
         group["initial_lr"] = group["lr"]
     return optimizers
+
+
+def _by_share(network: Network, config: RunConfig) -> list[tuple[float, dict[str, nn.Parameter]]]:
+    """The parameters by name, in parts with each a share of the learning rate."""
+    named = dict(network.named_parameters())
+    if not config.train_encoder:
+        return [(1.0, named)]
+    encoder = {name: parameter for name, parameter in named.items() if name.startswith("backbone.")}
+    head = {name: parameter for name, parameter in named.items() if name not in encoder}
+    return [(config.tuning.lr_share, encoder), (1.0, head)]
 
 
 def build_loader(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.config.encoders import ENCODERS, NONE
+from surelabel.config.encoders import NONE
 from surelabel.config.run import CUSTOM, RunConfig
 from surelabel.data.batch import Task
 from surelabel.data.holdout import choose_held_out, parse_holdout, without
@@ -20,9 +20,9 @@ from surelabel.data.open import open_data
 from surelabel.data.probe import holds_texts
 from surelabel.data.source import DataSet, Source
 from surelabel.data.splits import draw_labelled, parse_labels
-from surelabel.models.encoders import efficientnet, in_python, open_encoder
-from surelabel.models.encoders.base import Encoder
-from surelabel.models.frozen_features import encoded, with_features
+from surelabel.models.encoders import in_python, open_encoder
+from surelabel.models.encoders.base import Encoder, TorchEncoder
+from surelabel.models.frozen_features import check_reads, encoded, with_features
 from surelabel.training.components import NO_COMPONENTS, Components
 from surelabel.utils.devices import resolve_device
 from surelabel.utils.errors import UserError
@@ -43,6 +43,8 @@ def load_data(
     the one of a stored run.
     """
     encoder = encoder or encoder_of(config, components)  # first: it may not be there, and reading the data takes long
+    if config.train_encoder:
+        trainable(encoder)
     if encoder is not None:
         _check_reads(encoder, config)
     seen = None if encoder is None else encoder.preprocessing
@@ -68,11 +70,14 @@ def load_data(
     if encoder is not None:
         texts = data.train.texts(np.setdiff1d(np.arange(len(data.train)), held))
         encoder = encoder if texts is None else encoder.fitted(texts)
+        check_reads(data.train, encoder)
         test = None if data.test is None else _sized(data.test, encoder)
-        data = with_features(replace(data, train=_sized(data.train, encoder), test=test), encoder, progress)
-    elif config.network.name in ENCODERS and data.train.samples(np.arange(1)).dtype == np.uint8:
-        channels = data.train.shape[0]
-        data = replace(data, normalisation=(efficientnet.MEAN[:channels], efficientnet.STD[:channels]))
+        data = replace(data, train=_sized(data.train, encoder), test=test)
+        if config.train_encoder:  # which normalises its pictures itself
+            channels = data.train.shape[0]
+            data = replace(data, normalisation=((0.0,) * channels, (1.0,) * channels))
+        else:
+            data = with_features(data, encoder, progress)
     return without(data, labelled, held) if len(held) else (data, labelled)
 
 
@@ -102,14 +107,23 @@ def encoder_of(config: RunConfig, components: Components = NO_COMPONENTS) -> Enc
     return open_encoder(config.encoder, config.image_size, device=resolve_device(config.device))
 
 
-def as_seen(source: Source, encoder: Encoder | None, keep: bool = True) -> Source:
+def trainable(encoder: Encoder | None) -> TorchEncoder:
+    """The encoder, if it is a network that can be trained further."""
+    if not isinstance(encoder, TorchEncoder):
+        name = "" if encoder is None else f" {encoder.name}"
+        raise UserError(f"encoder{name} cannot be trained further: it is no torch network for pictures")
+    return encoder
+
+
+def as_seen(source: Source, encoder: Encoder | None, keep: bool = True, trained: bool = False) -> Source:
     """New samples as the network takes them: themselves or, of pictures or texts for an encoder, their features.
 
-    Computed features are kept in the cache only if told to.
+    Computed features are kept in the cache only if told to. An encoder that is trained further takes the pictures.
     """
     if encoder is None or (len(source.shape) != 3 and source.kind != "texts"):
         return source
-    return encoded(_sized(source, encoder), encoder, keep=keep)
+    sized = _sized(source, encoder)
+    return sized if trained else encoded(sized, encoder, keep=keep)
 
 
 def _sized(source: Source, encoder: Encoder) -> Source:

@@ -19,15 +19,15 @@ ROLES = ("labelled", "weak", "strong")
 class Components:
     """User components, "custom" in the config; pass them again to resume or evaluate the run.
 
-    `encoder` turns uint8 pictures [n, C, H, W] into features [n, D] (docs/encoders.md). `backbone` makes a module
-    (samples [N, *shape] -> features [N, D]) from the shape of a sample. `views` maps the roles "labelled", "weak" and
-    "strong" to views; the other roles keep the view that the config names.
+    `backbone` makes a module (samples [N, *shape] -> features [N, D]) from the shape of a sample. `views` maps the
+    roles "labelled", "weak" and "strong" to views; the other roles keep the view that the config names. `encoder` turns
+    uint8 pictures [n, C, H, W] into features [n, D], which the network learns from (docs/encoders.md).
     """
 
     data: DataSet | None = None
     backbone: Callable[[tuple[int, ...]], nn.Module] | None = None
-    encoder: Callable[[Any], Any] | None = None
     views: Mapping[str, View] = field(default_factory=dict)
+    encoder: Callable[[Any], Any] | None = None
 
     def __post_init__(self) -> None:
         for role in self.views:

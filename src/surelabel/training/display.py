@@ -121,8 +121,10 @@ def describe_guess(labels: NDArray[np.int64]) -> str:
 
 
 def describe_network(config: RunConfig) -> str:
-    """'wrn-10-2', or 'mlp-1-256 on features of efficientnet-lite0'."""
-    return config.network.name + ("" if config.encoder == "none" else f" on features of {config.encoder}")
+    """'wrn-10-2', 'mlp-1-256 on features of efficientnet-lite0', or 'efficientnet-lite0, trained further,'."""
+    if config.train_encoder:
+        return f"{config.encoder}, trained further,"
+    return config.network.name + (f" on features of {config.encoder}" if config.on_features else "")
 
 
 def describe_skipped(skipped: Sequence[tuple[str, str]]) -> str:

@@ -38,7 +38,7 @@ from surelabel.training.display import (
 from surelabel.training.resume import stored_config
 from surelabel.training.run_folder import RunFolder
 from surelabel.training.session import train_and_save
-from surelabel.training.step_time import TRAINING, seconds_per_step, steps_in
+from surelabel.training.step_time import TRAINING, peak_memory, seconds_per_step, steps_in
 from surelabel.training.summary import summary
 from surelabel.utils.distributed import World, explain_lost_process
 from surelabel.utils.errors import UserError
@@ -168,7 +168,12 @@ def _train(
     # Of several processes, each has its device only after the launch.
     here = config if config.processes == 1 else replace(config, device="cpu")
     loader = build.build_loader(here, data, labelled, components, World(0, config.processes))
-    is_told = (data.train.description or runs > 1) and not resume and config.processes == 1 and not console.quiet
+    is_told = (
+        (data.train.description or runs > 1 or config.train_encoder)
+        and not resume
+        and config.processes == 1
+        and not console.quiet
+    )
     if minutes is not None or is_told:
         seconds = seconds_per_step(config, data, loader, components)
         config = config if minutes is None else _as_long_as(minutes / runs, config, seconds, console)
@@ -203,8 +208,8 @@ def _train(
             train_and_save(config, method, loader, state, None, folder, display, fabric)
         return trained
     if folder is not None and not resume:
-        train = data.train
-        folder.create(config, task, build_data.fingerprint(data), labelled, train.encoding, train.encoder)
+        encoder = data.train.encoder or build_data.encoder_of(config, components)
+        folder.create(config, task, build_data.fingerprint(data), labelled, data.train.encoding, encoder)
     with explain_lost_process(config.folder), folder.locked() if folder is not None else nullcontext():
         if folder is not None:
             folder.write_history(state.history)  # a killed run may have left it ahead of its checkpoint
@@ -260,6 +265,10 @@ def _show_run(
         + ("" if seconds is None else f", about {duration(runs * config.steps * seconds / TRAINING)} here"),
         **PLAIN,
     )
+    if config.train_encoder and seconds is not None:
+        console.print(
+            f"A step takes {seconds:.2g} s, and at most {peak_memory(config.device):.1f} GB of memory", **PLAIN
+        )
     if config.holdout is not None and data.test is not None:
         console.print(f"Evaluated on {len(data.test)} held-out labelled samples instead of a test set", **PLAIN)
 

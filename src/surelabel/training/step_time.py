@@ -1,5 +1,6 @@
 """How long a step takes on this machine, and how many fit into a given time."""
 
+import sys
 import time
 from statistics import median
 
@@ -32,6 +33,16 @@ def seconds_per_step(
         losses.total.item()  # waits for a GPU
         times.append(time.perf_counter() - start)
     return median(times[1:])  # the first warms up
+
+
+def peak_memory(device: str) -> float:
+    """The most memory so far, in GB: of the GPU, or of this process."""
+    if device == "cuda":
+        return torch.cuda.max_memory_allocated() / 1e9
+    import resource  # not on Windows
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / (1e9 if sys.platform == "darwin" else 1e6)  # there in bytes, elsewhere in kilobytes
 
 
 def steps_in(minutes: float, seconds: float) -> int:

@@ -2,19 +2,17 @@
 
 import re
 
-from surelabel.config.encoders import ENCODERS
 from surelabel.config.run import Network
 from surelabel.models.backbones.mlp import MLP
 from surelabel.models.backbones.projection import Projection
 from surelabel.models.backbones.resnet import BLOCKS, SMALL, ResNet
 from surelabel.models.backbones.wideresnet import WideResNet
-from surelabel.models.encoders.efficientnet import EfficientNetLite
 from surelabel.utils.errors import UserError
 
-__all__ = ["MLP", "EfficientNetLite", "Projection", "ResNet", "WideResNet", "backbone"]
+__all__ = ["MLP", "Projection", "ResNet", "WideResNet", "backbone"]
 
 
-Backbone = WideResNet | ResNet | MLP | Projection | EfficientNetLite
+Backbone = WideResNet | ResNet | MLP | Projection
 
 
 def backbone(settings: Network, shape: tuple[int, ...], components: int = 256) -> Backbone:
@@ -29,8 +27,6 @@ def backbone(settings: Network, shape: tuple[int, ...], components: int = 256) -
             f"network.name {settings.name!r} is for images, but the samples have the shape {shape}: choose "
             "mlp-DEPTH-WIDTH, such as mlp-2-128"
         )
-    if settings.name in ENCODERS:
-        return EfficientNetLite(settings.name)
     channels, height, width = shape
     padding, stride = settings.padding, settings.stem_stride
     if match := re.fullmatch(r"wrn-(\d+)-(\d+)", settings.name):
@@ -50,5 +46,5 @@ def backbone(settings: Network, shape: tuple[int, ...], components: int = 256) -
         f"there is no network {settings.name!r}: network.name can be wrn-DEPTH-WIDTH (such as wrn-28-2), "
         "mlp-DEPTH-WIDTH (such as mlp-2-128), members-NUMBER-WIDTH, "
         + ", ".join(f"resnet-{depth}" for depth in BLOCKS)
-        + f", {', '.join(ENCODERS)}"
+        + ". Pretrained networks are named by encoder, and trained further with train_encoder"
     )

@@ -77,7 +77,7 @@ class Normalised(nn.Module):
         self.register_buffer("std", torch.tensor(preprocessing.std).view(1, -1, 1, 1), persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
-        features: Tensor = self.network((in_colour(images).float() - self.mean) / self.std)
+        features: Tensor = self.network((in_colour(images).to(self.mean.dtype) - self.mean) / self.std)
         return features
 
 
