@@ -420,7 +420,8 @@ class RunConfig:
             frequent the classes are. auto: per class if all classes have equally many
         encoder: a pretrained network, whose features of each picture or text are computed once; none: learn from
             pixels. efficientnet-lite2, or -lite0, which takes half the time; hf:NAME_OR_FOLDER, timm:NAME,
-            torchvision:NAME, open_clip:NAME:TAG or onnx:FILE (docs/encoders.md); ngrams, of texts, is fitted to the pool
+            torchvision:NAME, open_clip:NAME:TAG or onnx:FILE (docs/encoders.md); ngrams, of texts, is fitted to
+            the pool
         train_encoder: train the encoder further, as the network, on views of the pictures: slow without a GPU
         image_size: side in pixels that pictures in a folder are scaled and cropped to; default: the encoder's own,
             else the most frequent side, at most 256
