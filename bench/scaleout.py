@@ -1,14 +1,9 @@
 """FixMatch steps by two processes of one thread each, joined by gloo, and by one process of two threads.
 
-<<<<<<< HEAD
-The processes stay and take turns (one, two, two, one, ...), so that the machine's other load is on both alike. Of two,
-each has as many images as the one has, so that the global batch is twice as large. Two more have BatchNorm statistics
-of their own, and so tell what sharing them costs.
-=======
 Both over twice what one process of one thread does. They stay and take turns, so that the machine's other load is on
 all alike. Of two processes each has as many images as the one has, so that the global batch is twice as large; so many
-has the process of two threads too.
->>>>>>> w18
+has the process of two threads too. Two more
+processes have BatchNorm statistics of their own, and so tell what sharing them costs.
 """
 
 import tempfile
@@ -45,36 +40,22 @@ def run() -> list[Row]:
 def _rows(name: str, settings: RunConfig, steps: int) -> list[Row]:
     double = replace(settings, batch=replace(settings.batch, labelled=settings.batch.labelled * 2))
     with tempfile.TemporaryDirectory() as folder:
-<<<<<<< HEAD
         one, two = _Team(settings, 1, folder), _Team(replace(double, devices=2), 2, f"{folder}/shared")
         apart = _Team(double, 2, f"{folder}/apart")
-=======
-        one, two, threads = (
-            _Team(settings, 1, folder),
-            _Team(double, 2, folder),
-            _Team(replace(double, threads=2), 1, ""),
-        )
->>>>>>> w18
+        threads = _Team(replace(double, threads=2), 1, "")
         seconds = interleaved(
             {
                 "one": lambda: one.work("steps", steps),
                 "two": lambda: two.work("steps", steps),
-<<<<<<< HEAD
                 "apart": lambda: apart.work("steps", steps),
-=======
                 "threads": lambda: threads.work("steps", steps),
->>>>>>> w18
                 "sum": lambda: two.work("sum", steps),
                 "any": lambda: two.work("any", steps),
             },
             ROUNDS,
         )
         parameters = one.parameters
-<<<<<<< HEAD
-        for team in (one, two, apart):
-=======
-        for team in (one, two, threads):
->>>>>>> w18
+        for team in (one, two, apart, threads):
             team.end()
     # Without the untimed first turn.
     used = Timings({"one": one.seconds[1:], "two": two.seconds[1:], "apart": apart.seconds[1:]})
@@ -83,15 +64,11 @@ def _rows(name: str, settings: RunConfig, steps: int) -> list[Row]:
         Row(f"{name}, one process", images / seconds["one"], "images/s"),
         Row(f"{name}, two processes", 2 * images / seconds["two"], "images/s"),
         replace(seconds.ratio(f"{name}, two / twice one", "one", "two"), unit="of twice one", target="at least 0.85"),
-<<<<<<< HEAD
+        replace(seconds.ratio(f"{name}, two threads / twice one", "one", "threads"), unit="of twice one"),
+        seconds.ratio(f"{name}, two threads / two processes", "threads", "two"),
         _of_twice(used.ratio(f"{name}, the same by the processors' time, without waiting", "one", "two")),
         seconds.ratio(f"{name}, BatchNorm shared / of each process", "two", "apart"),
         used.ratio(f"{name}, the same by the processors' time", "two", "apart"),
-=======
-        replace(seconds.ratio(f"{name}, two threads / twice one", "one", "threads"), unit="of twice one"),
-        seconds.ratio(f"{name}, two threads / two processes", "threads", "two"),
-        _work(f"{name}, the same by the processors' time, without waiting", one.seconds, two.seconds),
->>>>>>> w18
         Row(
             f"{name}, summing {4 * parameters / 1e6:.1f} MB of gradients alone",
             1000 * seconds["sum"] / steps,

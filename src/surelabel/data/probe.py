@@ -11,6 +11,7 @@ from surelabel.data.outputs import holds_outputs_only
 from surelabel.utils.errors import UserError
 
 TEXT_SUFFIXES = frozenset({".txt"})
+COUNTED = 10_000  # files, to tell texts from pictures
 PROBED = 50
 PHOTOGRAPH_SIDE = 64
 # Pretrained features also beat a small network on smaller or grey images (docs/pictures.md). But
@@ -58,8 +59,10 @@ def holds_texts(folder: str | Path) -> bool:
     Texts beside pictures in the folder itself say something about these (readme.txt), and do not count.
     """
     folder = Path(folder)
-    pictures = sum(1 for _ in _files(folder))
-    texts = sum(1 for file in _files(folder, TEXT_SUFFIXES) if not pictures or file.parent != folder)
+    found = list(islice(_files(folder, SUFFIXES | TEXT_SUFFIXES), COUNTED))
+    written = [file for file in found if file.suffix.lower() in TEXT_SUFFIXES]
+    pictures = len(found) - len(written)
+    texts = sum(1 for file in written if not pictures or file.parent != folder)
     if 2 * min(pictures, texts) > max(pictures, texts):
         raise UserError(
             f"{folder} holds {pictures:,} pictures and {texts:,} texts: one network learns from either. Put them into "

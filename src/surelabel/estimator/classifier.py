@@ -126,7 +126,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 trained = fit(self.config_, console=console, components=components, save=self.out is not None)
             self.task_ = trained.task
             self._network = _for_predictions(trained.network)
-            encoder = trained.data.train.encoder
+            encoder = trained.data.train.encoder or build_data.encoder_of(self.config_, components)
             self._fingerprint = None if encoder is None else encoder.fingerprint
             self._fitted_encoder = encoder if encoder is not None and encoder.tensors() else None
         self.classes_ = classes

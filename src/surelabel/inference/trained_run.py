@@ -99,7 +99,9 @@ class TrainedRun:
         """The run with the results of training in memory."""
         run = cls(trained.folder, trained.components)
         run.config, run.task = trained.config, trained.task
-        run.data, run.labelled, run.encoder = trained.data, trained.labelled, trained.data.train.encoder
+        run.data, run.labelled = trained.data, trained.labelled
+        if (encoder := trained.data.train.encoder) is not None:
+            run.encoder = encoder
         run.network, run.raw_network = trained.network.eval(), trained.raw_network.eval()
         run.history = trained.history
         if trained.metrics is not None and trained.test_prediction is not None:
