@@ -395,9 +395,9 @@ class RunConfig:
         id_column: the column of a .parquet file of embeddings, and of tables of labels, that names the rows; default:
             id, path, file, image or sample, where there is one
         label_column: the column of a table with the labels; default: label, class, target or y
-        text_column: the column of a .csv or .parquet file with texts to learn from, or the key in a .jsonl file, text
-            by default
-        group_column: a column of a table that says which rows belong together, such as a patient's name: where one is
+        text_column: the column of a .csv or .parquet file with texts to learn from; of a .jsonl file the key, text by
+            default
+        group_column: a column of a table that says which rows belong together, such as a patient's name; where one is
             left out or held out, no label of the others is learnt. It is no feature
         labels: a .csv file with the names of pictures (of a table or an array: the numbers of rows, from 0) and their
             classes, or several separated by commas; a .txt file with the names of the files to use as labelled, one per
@@ -405,9 +405,9 @@ class RunConfig:
             10%, or all
         drawn: how the labelled samples were chosen: at random from the pool, or per class, so that they do not tell how
             frequent the classes are; auto: per class if all classes have equally many
-        encoder: a pretrained network, whose features of each picture or text are computed once; none: learn from pixels.
-            efficientnet-lite2, or -lite0, which takes half the time; ngrams, of texts, is fitted to the pool; hf:NAME_OR_FOLDER, timm:NAME, torchvision:NAME,
-            open_clip:NAME:TAG or onnx:FILE (docs/encoders.md)
+        encoder: a pretrained network, whose features of each sample are computed once; none: learn from pixels.
+            efficientnet-lite2, or -lite0, which takes half the time; ngrams, of texts, is fitted to the pool;
+            hf:NAME_OR_FOLDER, timm:NAME, torchvision:NAME, open_clip:NAME:TAG or onnx:FILE (docs/encoders.md)
         image_size: side in pixels that pictures in a folder are scaled and cropped to; default: the encoder's own,
             else the most frequent side, at most 256
         holdout: labelled samples to hold out and test on: a percentage of each class such as 20%, or a fold: 2/5
