@@ -41,7 +41,7 @@ def test_fit_chooses_the_recipe_by_method_and_data(tmp_path):
         (["--recipee", "x"], "Did you mean --recipe"),
         (["--steps"], "--steps needs a value"),
         (["--steps", "--seed", "3"], "--steps needs a value"),
-        (["--data", "wine.tsv", "--label-column", "y"], "is of tables, .csv, .parquet or .jsonl files, and wine.tsv is none"),
+        (["--data", "wine.tsv", "--label-column", "y"], ".csv, .parquet or .jsonl files, and wine.tsv is none"),
         (["--method", "supervised", "--weight", "2"], "--weight has no effect on this run"),
         (["--method", "pseudo-label", "--views.strong", "weak"], "--views.strong has no effect"),
         (["--forward", "joint", "--weak-norm", "batch"], "--weak-norm has no effect"),

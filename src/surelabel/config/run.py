@@ -397,7 +397,7 @@ class RunConfig:
         label_column: the column of a table with the labels; default: label, class, target or y
         text_column: the column of a .csv or .parquet file with texts to learn from; of a .jsonl file the key, text by
             default
-        group_column: a column of a table that says which rows belong together, such as a patient's name; where one is
+        group_column: a column that says which rows belong together, such as a patient's name; where one is
             left out or held out, no label of the others is learnt. It is no feature
         labels: a .csv file with the names of pictures (of a table or an array: the numbers of rows, from 0) and their
             classes, or several separated by commas; a .txt file with the names of the files to use as labelled, one per
