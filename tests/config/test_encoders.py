@@ -1,6 +1,6 @@
 import pytest
 
-from surelabel.config.encoders import ENCODERS, FORMS, check_installed, check_name, split_name
+from surelabel.config.encoders import ENCODERS, FORMS, NGRAMS, check_installed, check_name, split_name
 from surelabel.config.run import RunConfig
 from surelabel.config.validate import validate
 from surelabel.utils.errors import UserError
