@@ -1,8 +1,10 @@
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from surelabel.cli.main import main
 from surelabel.config.recipes import embeddings
@@ -12,6 +14,7 @@ from surelabel.inference.predict_file import predict_file
 from surelabel.inference.trained_run import load
 from surelabel.utils.errors import UserError
 from tests.helpers.runs import fit_folder
+from tests.helpers.shards import write_shards
 from tests.helpers.tables import read_csv, table_run
 
 pa = pytest.importorskip("pyarrow")
@@ -37,6 +40,12 @@ def check_parts(folder: Path, data: Path, tmp_path: Path, of: int = 3, *more: st
     assert [row["sample"] for row in found] == [str(name) for name in in_memory.names]
     assert [row["class"] for row in found] == in_memory.classes.tolist()
     return found
+
+
+def png(pixels):
+    file = BytesIO()
+    Image.fromarray(pixels).save(file, "png")
+    return file.getvalue()
 
 
 def table_of(rows: int) -> str:
@@ -102,6 +111,14 @@ def test_embeddings_are_predicted_piece_by_piece(embedding_folder, tmp_path, ids
     from_npy = check_parts(embedding_folder, tmp_path / "new.npy", tmp_path, 3, *more)
     assert from_npy == check_parts(embedding_folder, tmp_path / "new.parquet", tmp_path, 4, *more)
     assert from_npy[1]["sample"] == ("1.png" if ids else "1")
+
+
+def test_shards_are_predicted_by_part(tiny, tmp_path, digits_data):
+    folder = fit_folder(replace(tiny, steps=1, evaluation=Evaluation(1000, batch=20))).path
+    images = digits_data.test.samples(np.arange(150))[:, 0]
+    shards = {f"{n}.tar": {f"{i}.png": png(images[i]) for i in range(n, 150, 4)} for n in range(4)}
+    found = check_parts(folder, write_shards(tmp_path / "shards", shards), tmp_path)
+    assert len(found) == 150
 
 
 def test_a_bad_row_late_in_a_file_is_named_by_its_place(embedding_folder, tmp_path):
