@@ -158,4 +158,6 @@ def test_make_shards_leaves_out_too_large_images(tmp_path, monkeypatch):
     size = (tmp_path / "in/cat/large.png").stat().st_size
     counts, skipped = make(tmp_path / "in", tmp_path / "out")
     assert counts == {"train": 3}
-    assert skipped == (("cat/large.png", f"{size:,} bytes are more than 5,000: $SURELABEL_IMAGE_MEGABYTES sets the limit"),)
+    assert skipped == (
+        ("cat/large.png", f"{size:,} bytes are more than 5,000: $SURELABEL_IMAGE_MEGABYTES sets the limit"),
+    )
