@@ -11,14 +11,13 @@ from surelabel.data.class_names import class_name
 from surelabel.data.images.folder import load_labelled, load_unlabelled
 from surelabel.data.images.labels_csv import read_labels_csv
 from surelabel.data.images.layout import image_files
-from surelabel.data.images.map_files import printable
 from surelabel.data.open import NAMED, open_data
 from surelabel.data.shards import source as shards
 from surelabel.data.source import UNLABELLED, Source
 from surelabel.data.tables import source as tables
 from surelabel.data.tables.encoding import Encoding
 from surelabel.utils.errors import UserError
-from surelabel.utils.words import some
+from surelabel.utils.words import printable, some
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from surelabel.data.images.cache import Pictures, decoded
 from surelabel.data.images.decode import Header
 from surelabel.data.images.formats import SUFFIXES
 from surelabel.data.images.layout import FolderLayout, image_files, read_layout
-from surelabel.data.images.map_files import Progress, printable
+from surelabel.data.images.map_files import Progress
 from surelabel.data.source import UNLABELLED, DataSet, FilesSkipped, Source
 from surelabel.utils.errors import UserError
+from surelabel.utils.words import printable
 
 
 class FolderSource(Source):
