@@ -3,12 +3,16 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from surelabel.utils.places import settle
+
 if TYPE_CHECKING:
     from surelabel.config.recipes import recipe as recipe
     from surelabel.estimator.classifier import SureLabelClassifier as SureLabelClassifier
     from surelabel.inference.trained_run import TrainedRun as TrainedRun
     from surelabel.inference.trained_run import fit as fit
     from surelabel.inference.trained_run import load as load
+
+settle()  # before torch and onnxruntime are imported
 
 __version__ = "0.1.0"
 

@@ -51,8 +51,8 @@ def test_capitals_are_asked_about_and_words_counted():
     names = class_names(["cat", "Cat", "?", "unknown", "?", "", "missing"])
     assert names.classes == ["Cat", "cat", "missing"]
     assert names.notes == (
-        "2 samples of '?' are taken as unlabelled",
-        "1 samples of 'unknown' are taken as unlabelled",
+        "'?' is taken as unlabelled (2)",
+        "'unknown' is taken as unlabelled (1)",
         "Is 'missing' a class? If it means unlabelled, write that",
         "Are 'Cat', 'cat' different classes? They are taken for such",
     )
@@ -116,7 +116,7 @@ def test_every_kind_of_data_reads_names_alike(load, tmp_path):
     assert train.classes == ("Tea", "caf\u00e9", "tea")
     assert sorted(train.labels.tolist()) == [-1] * len(NONE) + [0] + [1] * len(CAFE) + [2]
     said = " ".join(train.notes)
-    assert "1 samples of '?' are taken as unlabelled" in said
+    assert "'?' is taken as unlabelled (1)" in said
     assert "taken for one class, 'caf\u00e9'" in said
     assert "Are 'Tea', 'tea' different classes?" in said
     with pytest.raises(UserError, match="None may be a class or mean unlabelled"):

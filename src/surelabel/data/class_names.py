@@ -58,7 +58,7 @@ def _unlabelled(counts: Counter[str], of: dict[str, str]) -> list[str]:
     for spelling, count in counts.items():
         if not of[spelling] and spelling.strip().lower() not in EXPECTED:
             words[spelling] += count
-    return [f"{count:,} samples of {word!r} are taken as unlabelled" for word, count in sorted(words.items())]
+    return [f"{word!r} is taken as unlabelled ({count:,})" for word, count in sorted(words.items())]
 
 
 def _merged(of: dict[str, str]) -> list[str]:

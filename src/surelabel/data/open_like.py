@@ -12,7 +12,6 @@ from surelabel.data.class_names import class_name
 from surelabel.data.images.folder import load_labelled, load_unlabelled
 from surelabel.data.images.labels_csv import read_labels_csv
 from surelabel.data.images.layout import files_below
-from surelabel.data.images.map_files import printable
 from surelabel.data.images.scaling import PLAIN, Scaling
 from surelabel.data.open import NAMED, open_data
 from surelabel.data.shards import source as shards
@@ -23,7 +22,7 @@ from surelabel.data.tables.rows import LABEL_COLUMNS, NoLabelColumn
 from surelabel.data.texts import folder as text_folder
 from surelabel.data.texts import table as text_table
 from surelabel.utils.errors import UserError
-from surelabel.utils.words import some
+from surelabel.utils.words import printable, some
 
 
 @dataclass(frozen=True)

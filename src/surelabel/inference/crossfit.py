@@ -35,6 +35,17 @@ def cross_fit(run: TrainedRun, folds: int, console: Console) -> None:
     """
     folder = RunFolder(run.path)
     fold = fold_of_labels(run.config, run.data, run.labelled, folds)
+    with folder.locked():  # another process would begin the same runs
+        _leave_all_out(run, folder, fold, folds, console)
+    found = stored_learners(run, folds)
+    temperature = 1 / float(fit_powers(found.log_probs, found.labels, found.prior)[0])
+    folder.write_crossfit(folds, temperature)
+    console.print(f"Temperature {temperature:.2f}, by {len(found.labels)} labels that were left out in turn", **PLAIN)
+    _apply(run, temperature, console)
+
+
+def _leave_all_out(run: TrainedRun, folder: RunFolder, fold: NDArray[np.int64], folds: int, console: Console) -> None:
+    """Train a run without each fold, but for those that have been."""
     left = [v for v in parts(fold) if not (folder.path / file_of(v, folds)).exists()]
     step = folder.seconds_per_step()
     seconds = None if step is None else run.config.steps * step / TRAINING
@@ -48,11 +59,6 @@ def cross_fit(run: TrainedRun, folds: int, console: Console) -> None:
         start = time.monotonic()
         _leave_out(run, out, RunFolder((folder.path / file_of(v, folds)).with_suffix("")), file_of(v, folds))
         seconds = time.monotonic() - start
-    found = stored_learners(run, folds)
-    temperature = 1 / float(fit_powers(found.log_probs, found.labels, found.prior)[0])
-    folder.write_crossfit(folds, temperature)
-    console.print(f"Temperature {temperature:.2f}, by {len(found.labels)} labels that were left out in turn", **PLAIN)
-    _apply(run, temperature, console)
 
 
 def _leave_out(run: TrainedRun, out: NDArray[np.int64], folder: RunFolder, file: str) -> None:

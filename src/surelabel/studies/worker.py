@@ -21,6 +21,7 @@ from surelabel.studies.run_time import Clock
 from surelabel.training.display import duration
 from surelabel.utils.errors import Busy, UserError, words_of
 from surelabel.utils.signals import Stopped, stopping
+from surelabel.utils.words import printable
 
 PAUSE = 2.0  # seconds between two looks at the queue while others have the rest
 BUSY_PAUSE = 30.0  # seconds before the next claim if another process trains in the run's folder
@@ -194,7 +195,7 @@ def _report(status: Status, job: Job, record: Record, by_key: dict[str, Job]) ->
 
 
 def log(message: str) -> None:
-    print(message, flush=True)
+    print(printable(message), flush=True)
 
 
 def process(jobs: Sequence[Job], place: Place, gpu: str | None = None) -> None:
@@ -209,5 +210,5 @@ def process(jobs: Sequence[Job], place: Place, gpu: str | None = None) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except UserError as error:
-        print(f"surelabel: {error}", file=sys.stderr)
+        print(f"surelabel: {printable(str(error))}", file=sys.stderr)
         sys.exit(2)

@@ -225,14 +225,19 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes from training in this folder, and remove what a killed one left half written."""
+        lock = FileLock(self.path / ".lock", timeout=0)
+        with self._explained():
+            try:
+                lock.acquire()
+            except Timeout as error:
+                raise Busy(f"another process is training in {self.path}: wait for it, or stop it") from error
         try:
-            with FileLock(self.path / ".lock", timeout=0):
-                for half in self.path.glob(".*.*"):  # left by `atomic_write` or `_link`
-                    if half.name.startswith(tuple(f".{name}." for name in WRITTEN)):
-                        shutil.rmtree(half) if half.is_dir() else half.unlink()
-                yield
-        except Timeout as error:
-            raise Busy(f"another process is training in {self.path}: wait for it, or stop it") from error
+            for half in self.path.glob(".*.*"):  # left by `atomic_write` or `_link`
+                if half.name.startswith(tuple(f".{name}." for name in WRITTEN)):
+                    shutil.rmtree(half) if half.is_dir() else half.unlink()
+            yield
+        finally:
+            lock.release()
 
     def save(self, state: TrainState) -> None:
         """Write a checkpoint, the weights and the metrics; keep the previous and the best checkpoint."""

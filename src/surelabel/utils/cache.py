@@ -21,6 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from surelabel.utils.bounded import as_text, from_json
 from surelabel.utils.files import atomic_write
+from surelabel.utils.places import cache_folder
 
 MAGIC = b"slcache1"
 END = struct.Struct("<QL8s")  # length of the description, checksum, MAGIC
@@ -31,12 +32,6 @@ TAG, SIGNATURE = "CACHEDIR.TAG", b"Signature: 8a477f597d28d172789f06886806bc55" 
 class Stored(NamedTuple):
     array: NDArray[Any]  # read-only, mapped from the file
     info: dict[str, Any]
-
-
-def cache_folder() -> Path:
-    """$SURELABEL_CACHE, or `surelabel` in the user's cache folder."""
-    given = os.environ.get("SURELABEL_CACHE")
-    return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "surelabel")
 
 
 def writable_cache() -> Path | None:

@@ -1,7 +1,6 @@
 """ONNX: from a torch module to a model, and a session that runs one. Nothing is sent anywhere."""
 
 import logging
-import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -33,8 +32,7 @@ def traced(
 
 
 def runtime() -> Any:
-    """The module onnxruntime, which contacts its makers and leaves a session id in a file unless it is told not to."""
-    os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # read when it is imported
+    """The module onnxruntime, which `utils.places.settle` has told to be silent."""
     import onnxruntime
 
     return onnxruntime

@@ -175,4 +175,4 @@ def test_words_for_unlabelled_leave_a_file_unlabelled(tmp_path):
     path = write(tmp_path, "path,label\na.png,cat\nb.png,Unknown\n")
     read = read_labels_csv(path, FILES)
     assert {file: row.label for file, row in read.items()} == {"a.png": "cat"}
-    assert read.notes == (f"{path}: 1 samples of 'Unknown' are taken as unlabelled",)
+    assert read.notes == (f"{path}: 'Unknown' is taken as unlabelled (1)",)

@@ -137,7 +137,7 @@ def test_classes_that_may_not_be_meant_as_such_are_told(tmp_path):
     data = load(written(tmp_path, "a,y\n1,Barolo\n2,barolo\n3,unknown\n4,asti\n"))
     assert data.classes == ("Barolo", "asti", "barolo")
     assert data.train.notes == (
-        "Column 'y': 1 samples of 'unknown' are taken as unlabelled",
+        "Column 'y': 'unknown' is taken as unlabelled (1)",
         "Column 'y': Are 'Barolo', 'barolo' different classes? They are taken for such",
     )
 

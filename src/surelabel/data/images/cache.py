@@ -19,6 +19,7 @@ from surelabel.data.images.map_files import Progress, map_files
 from surelabel.data.images.scaling import PLAIN, Scaling
 from surelabel.utils import cache
 from surelabel.utils.errors import UserError
+from surelabel.utils.places import cache_folder
 
 VERSION = 3  # increase it when `decode` or `common_form` changes
 MOST_BYTES = 2**33  # of images held in memory
@@ -112,7 +113,7 @@ def _decode_all(
         if needed > MOST_BYTES:
             raise UserError(
                 f"{folder}: {len(files)} images of {height} × {width} pixels take {needed / 2**30:.0f} GiB, "
-                f"and there is no room for them in {cache.cache_folder()}: "
+                f"and there is no room for them in {cache_folder()}: "
                 "set $SURELABEL_CACHE to a folder on a larger disk, or give a smaller size"
             )
         found = fill(np.empty(shape, np.uint8))

@@ -10,10 +10,11 @@ from surelabel.data.arrays.source import user_data_set
 from surelabel.data.images.cache import Pictures, decoded
 from surelabel.data.images.decode import Header
 from surelabel.data.images.layout import check_each_class, check_known_classes, files_below, read_layout
-from surelabel.data.images.map_files import Progress, printable
+from surelabel.data.images.map_files import Progress
 from surelabel.data.images.scaling import PLAIN, Scaling
 from surelabel.data.source import UNLABELLED, DataSet, FilesSkipped, Source
 from surelabel.utils.errors import UserError
+from surelabel.utils.words import printable
 
 
 class FolderSource(Source):

@@ -9,6 +9,7 @@ from PIL import UnidentifiedImageError
 
 from surelabel.data.images.formats import SUFFIXES
 from surelabel.utils import cpu as cores
+from surelabel.utils.words import printable
 
 GROUP = 100
 
@@ -64,8 +65,3 @@ def _one(
         if passing and not isinstance(error, FileNotFoundError):
             retryable.append(file)
         return file, None, str(error) or type(error).__name__
-
-
-def printable(file: str) -> str:
-    """A file name as valid UTF-8, with other bytes escaped."""
-    return file.encode("utf-8", "backslashreplace").decode()

@@ -23,6 +23,7 @@ from surelabel.data.shards.tar import read_members
 from surelabel.data.source import DataSet, Source
 from surelabel.utils import cpu as cores
 from surelabel.utils.errors import UserError
+from surelabel.utils.words import printable
 
 # What the name of a test shard begins with.
 TEST = ("test", "val")
@@ -134,7 +135,7 @@ class ShardSource(Source):
                 f"{told}, nor can {others}: fetch the shards again, or make them by `surelabel data make-shards`, "
                 "which leaves out such images"
             )
-        warnings.warn(f"{told}: another image of the same class stands in for it", stacklevel=2)
+        warnings.warn(printable(f"{told}: another image of the same class stands in for it"), stacklevel=2)
 
     def _next_of_class(self, number: int) -> int:
         """The next sample with the same label, going round the end."""

@@ -6,11 +6,12 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from surelabel.data.images.layout import check_each_class, check_known_classes, files_below, read_layout
-from surelabel.data.images.map_files import Progress, printable
+from surelabel.data.images.map_files import Progress
 from surelabel.data.probe import TEXT_SUFFIXES
 from surelabel.data.source import UNLABELLED, DataSet
 from surelabel.data.texts.source import MOST_CHARACTERS, TextSource
 from surelabel.utils.errors import UserError
+from surelabel.utils.words import printable
 
 REPORTED = 100  # files between two calls of the progress
 
