@@ -3,7 +3,7 @@
 import pytest
 
 from surelabel.cli.main import main
-from surelabel.data.images.layout import image_files, read_layout
+from surelabel.data.images.layout import files_below, read_layout
 from surelabel.data.outputs import holds_outputs_only, is_output
 from surelabel.data.probe import looks_photographic
 from surelabel.data.shards.source import are_in
@@ -16,7 +16,7 @@ def write_run(folder):
 
 
 def names(folder):
-    return sorted(file.relative_to(folder).as_posix() for file in image_files(folder))
+    return sorted(file.relative_to(folder).as_posix() for file in files_below(folder))
 
 
 def test_runs_and_caches_are_no_classes(tmp_path, monkeypatch):
