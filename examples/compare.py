@@ -21,7 +21,7 @@ Method = Callable[[np.ndarray, int], np.ndarray]
 def logistic(rows: Any) -> Method:
     """Logistic regression, its penalty chosen by five-fold cross-validation."""
     return _supervised(
-        rows, lambda: LogisticRegressionCV(Cs=np.logspace(-4, 4, 9), cv=_folds(), scoring="neg_log_loss")
+        rows, lambda folds: LogisticRegressionCV(Cs=np.logspace(-4, 4, 9), cv=folds, scoring="neg_log_loss")
     )
 
 
