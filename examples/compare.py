@@ -21,13 +21,13 @@ Method = Callable[[np.ndarray, int], np.ndarray]
 def logistic(rows: Any) -> Method:
     """Logistic regression, its penalty chosen by five-fold cross-validation."""
     return _supervised(
-        rows, lambda: LogisticRegressionCV(Cs=np.logspace(-4, 4, 9), cv=_folds(), scoring="neg_log_loss")
+        rows, lambda folds: LogisticRegressionCV(Cs=np.logspace(-4, 4, 9), cv=folds, scoring="neg_log_loss")
     )
 
 
 def calibrated(rows: Any) -> Method:
     """Logistic regression, calibrated by Platt's sigmoid on five folds."""
-    return _supervised(rows, lambda: CalibratedClassifierCV(LogisticRegression(), cv=_folds(), ensemble=False))
+    return _supervised(rows, lambda folds: CalibratedClassifierCV(LogisticRegression(), cv=folds, ensemble=False))
 
 
 def self_training(rows: Any) -> Method:
@@ -39,16 +39,14 @@ def self_training(rows: Any) -> Method:
     return probs
 
 
-def _supervised(rows: Any, make: Callable[[], Any]) -> Method:
+def _supervised(rows: Any, make: Callable[[Any], Any]) -> Method:
     def probs(labels: np.ndarray, seed: int) -> np.ndarray:
         known = np.flatnonzero(labels >= 0)
-        return make().fit(rows[known], labels[known]).predict_proba(rows)
+        # Not stratified, and as a list, which scikit-learn does not check: a class may have a single label.
+        folds = list(KFold(5, shuffle=True, random_state=0).split(known))
+        return make(folds).fit(rows[known], labels[known]).predict_proba(rows)
 
     return probs
-
-
-def _folds() -> KFold:
-    return KFold(5, shuffle=True, random_state=0)  # not stratified: a class may have a single label
 
 
 def compare(title: str, methods: Mapping[str, Method], truth: np.ndarray, count: int, draws: int) -> None:

@@ -65,6 +65,7 @@ def main() -> None:
         if asked.only in (None, name):
             texts, names = read(asked.wheel, name)
             features = learn(texts)(texts)
+            features /= features.std()
             methods = {
                 "sure": sure(texts),
                 "logistic regression, tf-idf of words": logistic(TfidfVectorizer(min_df=2).fit_transform(texts)),

@@ -72,6 +72,7 @@ def test_new_rows_are_read_without_and_with_labels(tmp_path):
         (ROWS, "txt", "Did you mean 'text'"),
         ([row | {"text": None} for row in ROWS], "text", "'text' is empty"),
         ([*ROWS[:2], ROWS[3] | {"text": 5}], "text", "line 3.*'text' is 5"),
+        ([*ROWS[:2], ROWS[3] | {"text": False}], "text", "line 3.*'text' is False"),
         ([row | {"text": ["a"]} for row in ROWS], "text", "line 1"),
         (ROWS[2:3], "text", "no class"),
     ],
@@ -87,6 +88,11 @@ def test_load_survives_what_is_no_json_object(tmp_path, line):
     path.write_text(json.dumps(ROWS[0]) + "\n" + line)
     with pytest.raises(UserError, match=r"line 2|alone"):
         load(path)
+
+
+def test_numbers_of_any_size_are_read(tmp_path):
+    rows = [row | {"label": 10**400 * (number % 2)} for number, row in enumerate(ROWS)]
+    assert load(write(tmp_path / "mails.jsonl", rows)).classes == ("0", "inf")
 
 
 def test_load_names_a_file_in_another_encoding(tmp_path):

@@ -23,7 +23,7 @@ def read_jsonl(path: Path, text: str) -> Columns:
             for number, line in enumerate(stream, 1):
                 if line.strip():
                     rows.append(row := _object(line, f"{path}, line {number}"))
-                    if not isinstance(row.get(text) or "", str):
+                    if not isinstance(row.get(text), str | None):
                         raise UserError(f"{path}, line {number}: {text!r} is {str(row[text])[:40]}, not a text")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read as JSON lines in UTF-8: {error}") from error
@@ -34,11 +34,9 @@ def read_jsonl(path: Path, text: str) -> Columns:
     for key in keys:
         cells = [row.get(key) for row in rows]
         if key == text:
-            found[key] = np.array([*(cell or "" for cell in cells), None], dtype=object)[:-1]
+            found[key] = np.array([cell or "" for cell in cells], dtype=object)
         elif all(isinstance(cell, SCALAR) for cell in cells):
-            values = np.empty(len(cells), dtype=object)
-            values[:] = cells
-            made = column(values)
+            made = column(np.array(cells, dtype=object))
             assert made is not None  # scalars can be written
             found[key] = made
     return found
@@ -46,7 +44,7 @@ def read_jsonl(path: Path, text: str) -> Columns:
 
 def _object(line: str, where: str) -> dict[str, Any]:
     try:
-        row = json.loads(line)
+        row = json.loads(line, parse_int=float)  # as a column has it, which no whole number is too large for
     except (ValueError, RecursionError) as error:
         raise UserError(f"{where} is not JSON: {error}") from error
     if not isinstance(row, dict):

@@ -35,7 +35,7 @@ class TextSource(Source):
         from_files: bool = False,
     ) -> None:
         self._names = list(range(len(texts))) if names is None else list(names)
-        self._texts = np.array([*map(_kept, texts), None], dtype=object)[:-1]  # None: an array of texts alone is of "U"
+        self._texts = np.array([_kept(text) for text in texts], dtype=object)
         self._from_files = from_files
         self.labels, self.classes, about_names = number_labels(labels, classes, len(texts))
         self.notes = (*about_names, *self._noticed(texts))
