@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from surelabel.config.run import Network
-from surelabel.methods.flexmatch import counted
+from surelabel.methods.base import PoolPrediction
+from surelabel.methods.flexmatch import remembered
 from surelabel.training import build
 from surelabel.training.checkpoints import read_checkpoint, write_checkpoint
 from surelabel.utils.bounded import Malformed
@@ -86,4 +87,6 @@ def test_resume_refuses_a_checkpoint_of_another_run(tiny):
 
 
 def test_classes_that_there_are_not_take_no_memory():
-    assert counted(torch.tensor([-1, 0, 10**12, -(10**12)]), 2).tolist() == [2, 1, 1]
+    state = {"last_class": torch.tensor([-1, 0, 10**12, -(10**12)]), "counts": torch.zeros(3, dtype=torch.long)}
+    batch = PoolPrediction(torch.eye(2).repeat(2, 1), positions=torch.arange(4))
+    assert len(remembered(state, batch, torch.ones(4, dtype=torch.bool))["counts"]) == 3

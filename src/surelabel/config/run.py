@@ -420,7 +420,7 @@ class RunConfig:
             classes, or several separated by commas; a .txt file with the names of the files to use as labelled, one per
             line, if the data has the classes; or how many labels to use: a number, a percentage of each class such as
             10%, or all
-        drawn: how the labelled samples were chosen: at random from the pool, or per class; these do not tell how
+        drawn: how the labelled samples were chosen: at random, or per class; these do not tell how
             frequent the classes are. auto: per class if all classes have equally many
         encoder: a pretrained network, whose features of each picture or text are computed once: efficientnet-lite2, or
             -lite0, which takes half the time; ngrams, of texts, is fitted to the pool; hf:NAME_OR_FOLDER, timm:NAME,

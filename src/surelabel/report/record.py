@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surelabel.config.run import RunConfig
-from surelabel.training.run_folder import CROSSFIT, MOST_SPLIT, RunFolder
-from surelabel.utils.bounded import Malformed, from_json, read_json, read_lines
+from surelabel.training.run_folder import CROSSFIT, RunFolder
+from surelabel.utils.bounded import MOST_SPLIT, Malformed, from_json, read_json, read_lines
 from surelabel.utils.errors import UserError
 from surelabel.utils.typed import typed
 

@@ -12,8 +12,7 @@ from typing import Any
 from surelabel.config.run import OF_THE_MACHINE
 from surelabel.config.settings import read_yaml
 from surelabel.studies.plan import FINETUNED, key_of
-from surelabel.training.run_folder import MOST_SPLIT
-from surelabel.utils.bounded import Malformed, read_json, read_json_lines
+from surelabel.utils.bounded import MOST_SPLIT, Malformed, read_json, read_json_lines
 from surelabel.utils.errors import UserError
 from surelabel.utils.files import atomic_write
 from surelabel.utils.typed import typed

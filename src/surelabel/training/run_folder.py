@@ -28,7 +28,7 @@ from surelabel.models.encoders.ngrams import Ngrams
 from surelabel.training.checkpoints import Damaged, read_checkpoint, write_checkpoint
 from surelabel.training.environment import environment
 from surelabel.training.state import TrainState
-from surelabel.utils.bounded import MOST_BYTES, Malformed, briefly, read_bytes, read_json, read_json_lines
+from surelabel.utils.bounded import MOST_BYTES, MOST_SPLIT, Malformed, briefly, read_bytes, read_json, read_json_lines
 from surelabel.utils.errors import Busy, FolderExists, UserError
 from surelabel.utils.files import atomic_write
 from surelabel.utils.typed import typed
@@ -39,7 +39,6 @@ CROSSFIT, ENCODER, FITTED = "crossfit.json", "encoder.json", "encoder.safetensor
 # Files written during training.
 WRITTEN = (CHECKPOINT, PREVIOUS, BEST, AVERAGED, RAW, "metrics.jsonl", "result.json")
 
-MOST_SPLIT = 2**28  # bytes: ten for each label
 MOST_TENSORS = 2**34
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 MOST_BYTES = 2**24
+MOST_SPLIT = 2**28  # of a list of labelled samples: ten for each
 MOST_NESTED = 2**20  # lists and objects: an empty one takes twenty times the memory of its text
 DEEPEST = 64
 MOST_DIGITS = 19
