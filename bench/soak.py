@@ -13,6 +13,7 @@ memory; without, a limit on the size of files stands for it. Linux only.
 """
 
 import argparse
+import faulthandler
 import os
 import random
 import resource
@@ -36,7 +37,7 @@ from surelabel.cli.main import main as surelabel
 from tests.helpers.faults import Moment, after, equal, half_written, kill, writing
 
 ROOM = 2**26  # bytes of the small file system when it is not full
-ENOUGH = 600.0  # seconds after which a command hangs
+ENOUGH = 1200.0  # seconds after which a command hangs
 FAULTS = ("none", "SIGINT", "SIGTERM", "SIGKILL", "SIGKILL while saving", "disk", "memory")
 STEPS = 24
 RUNS = {
@@ -83,6 +84,8 @@ class Child:
         begun = time.monotonic()
         while self.poll() is None:
             if time.monotonic() - begun > ENOUGH:
+                self.send_signal(signal.SIGUSR1)  # says in the log where it hangs
+                time.sleep(1)
                 self.send_signal(signal.SIGKILL)
             time.sleep(0.001)
         assert self.code is not None
@@ -94,6 +97,7 @@ def _command(words: list[str], log: Path, limit: Callable[[], None]) -> int:
     with log.open("w") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
+    faulthandler.register(signal.SIGUSR1)
     try:
         limit()
         code = surelabel(words)
