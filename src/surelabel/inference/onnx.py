@@ -2,7 +2,7 @@
 
 import json
 from copy import deepcopy
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from torch import Tensor, nn
 import surelabel
 from surelabel import equations
 from surelabel.data.batch import Task
-from surelabel.data.images.scaling import Scaling
 from surelabel.inference.onnx_table import TableNetwork
 from surelabel.inference.outputs import check_output
 from surelabel.inference.trained_run import TrainedRun
@@ -67,9 +66,8 @@ def export_onnx(run: TrainedRun, out: Path) -> float:
     images = source.pictures(fixed_sample(source, CHECKED))
     module: nn.Module = network
     samples: Samples = {"images": images}
-    preprocessing = _preprocessing(
-        replace(task, shape=images.shape[1:], dtype=str(images.dtype)), encoder, run.form.scaling
-    )
+    plain = Preprocessing(0, task.offset, task.scale, run.form.scaling)
+    preprocessing = _preprocessing(images.shape[1:], str(images.dtype), encoder.preprocessing if encoder else plain)
     if (encoding := run.form.encoding) is not None:
         module = TableNetwork(network, encoding)
         samples, preprocessing = module.decode(images), {"columns": module.describe(), "rule": COLUMNS}
@@ -161,14 +159,13 @@ class Exported(nn.Module):
         return Prediction(head(features).softmax(dim=-1))
 
 
-def _preprocessing(task: Task, encoder: TorchEncoder | None, scaling: Scaling) -> dict[str, Any]:
-    """How to prepare images for the file."""
-    seen = Preprocessing(0, task.offset, task.scale, scaling) if encoder is None else encoder.preprocessing
+def _preprocessing(shape: tuple[int, ...], dtype: str, seen: Preprocessing) -> dict[str, Any]:
+    """How to prepare images of this shape and dtype for the file."""
     how = (SQUASH if seen.scaling.squash else COVER) + (CROPPED if seen.scaling.crop < 1 else "")
     return {
-        "shape": task.shape, "dtype": task.dtype, "offset": seen.mean, "scale": seen.std,
+        "shape": shape, "dtype": dtype, "offset": seen.mean, "scale": seen.std,
         "normalisation": "the model computes (image - offset) / scale per channel: give images as they are stored",
-        "resize": f"{RESIZE}{how}".format(**asdict(seen.scaling)) if task.dtype == "uint8" else None,
+        "resize": f"{RESIZE}{how}".format(**asdict(seen.scaling)) if dtype == "uint8" else None,
     }  # fmt: skip
 
 

@@ -212,7 +212,8 @@ def _train(
     written = folder if fabric.global_rank == 0 else None
     if written is not None and not resume:
         train = data.train
-        written.create(config, task, build_data.fingerprint(data), labelled, train.encoding, train.encoder)
+        encoder = build_data.encoder_of(config, components) if config.train_encoder else train.encoder
+        written.create(config, task, build_data.fingerprint(data), labelled, train.encoding, encoder)
     with explain_lost_process(config.folder), written.locked() if written is not None else nullcontext():
         if written is not None:
             written.write_history(state.history)  # a killed run may have left it ahead of its checkpoint

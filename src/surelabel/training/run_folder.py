@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
@@ -28,7 +28,18 @@ from surelabel.models.encoders.ngrams import Ngrams
 from surelabel.training.checkpoints import Damaged, read_checkpoint, write_checkpoint
 from surelabel.training.environment import environment
 from surelabel.training.state import TrainState
-from surelabel.utils.bounded import MOST_BYTES, MOST_SPLIT, Malformed, briefly, read_bytes, read_json, read_json_lines
+from surelabel.utils.bounded import (
+    MOST_BYTES,
+    MOST_SPLIT,
+    Malformed,
+    as_text,
+    briefly,
+    from_json,
+    opened,
+    read_bytes,
+    read_json,
+    read_json_lines,
+)
 from surelabel.utils.errors import Busy, FolderExists, UserError
 from surelabel.utils.files import atomic_write
 from surelabel.utils.typed import typed
@@ -283,9 +294,12 @@ class RunFolder:
         try:
             if path.stat().st_size > MOST_TENSORS:
                 raise UserError(f"{path} has more than {MOST_TENSORS:,} bytes: it is not of this run")
-            with safe_open(path, "pt") as file:
-                return {key: file.get_slice(key).get_shape() for key in file.keys()}  # noqa: SIM118 - it has no iterator
-        except (OSError, SafetensorError) as error:
+            with opened(path) as file:  # safetensors itself opens no path that is not UTF-8
+                size = int.from_bytes(file.read(8), "little")
+                header = typed(from_json(as_text(file.read(min(size, MOST_BYTES)))), dict[str, dict[str, Any]])
+            entries = {key: entry for key, entry in header.items() if key != "__metadata__"}
+            return {key: typed(entry.get("shape"), list[int]) for key, entry in entries.items()}
+        except (OSError, Malformed) as error:
             raise UserError(f"{path} is damaged: {briefly(error)}") from error
 
     def tensors(self, name: str, what: str, remedy: str) -> dict[str, Tensor]:
