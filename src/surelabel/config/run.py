@@ -106,7 +106,7 @@ class Tuning:
         norm: frozen: its BatchNorm keeps the statistics of the original training; batch: it takes each batch's
     """
 
-    lr_share: Annotated[Share, TRAINED_ENCODER] = 0.1
+    lr_share: Annotated[Share, TRAINED_ENCODER] = 0.01
     norm: Annotated[Literal["frozen", "batch"], TRAINED_ENCODER] = "frozen"
 
 
