@@ -194,7 +194,7 @@ class SureLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _seen(self, X: Any) -> Source:
         """X as the network takes it."""
-        encoder = build_data.encoder_of(self.config_, self._components())
+        encoder = build_data.encoder_of(replace(self.config_, device="auto"), self._components())
         if encoder is not None and encoder.fingerprint != self._fingerprint:
             raise UserError(
                 f"encoder {encoder.name} has other weights than the one that this was fitted with: fit again"

@@ -1,6 +1,7 @@
 """A trained run: its config, data and network, each read on first use."""
 
 import shutil
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,10 +135,15 @@ class TrainedRun:
         """Indices of the labelled samples in `data.train`."""
         return self._stored.labelled()
 
+    @property
+    def _config_here(self) -> RunConfig:
+        """The config on the device that is there: the run may come from a larger machine."""
+        return replace(self.config, device="auto")
+
     @cached_property
     def encoder(self) -> Encoder | None:
         """The network that describes samples, if there is one; raises a `UserError` if it has changed since."""
-        encoder = build_data.encoder_of(self.config, self.components)
+        encoder = build_data.encoder_of(self._config_here, self.components)
         if self.folder is not None:
             self.folder.check_same_encoder(encoder)
         return encoder
@@ -146,7 +152,7 @@ class TrainedRun:
     def data(self) -> DataSet:
         """The data that the run was trained on; raises a `UserError` if they have changed since."""
         _ = self.encoder  # first: another one would be told as other data
-        data, _ = build_data.load_data(self.config, self.components)
+        data, _ = build_data.load_data(self._config_here, self.components)
         self._stored.check_same_data(build_data.task_of(data), build_data.fingerprint(data))
         return data
 

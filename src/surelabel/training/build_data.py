@@ -88,7 +88,9 @@ def encoder_of(config: RunConfig, components: Components = NO_COMPONENTS) -> Enc
         return None
     if config.encoder == CUSTOM:
         return in_python.opened(components.given_encoder(), config.image_size)
-    return open_encoder(config.encoder, config.image_size, device=resolve_device(config.device))
+    # One that is trained further describes nothing: its copy goes to the device of the network.
+    device = "cpu" if config.train_encoder else resolve_device(config.device)
+    return open_encoder(config.encoder, config.image_size, device=device)
 
 
 def trainable(encoder: Encoder | None) -> TorchEncoder:

@@ -67,8 +67,9 @@ def test_another_size(tmp_path):
 
 
 def test_wrong_models_are_refused(tmp_path):
-    with pytest.raises(UserError, match="resnet50"):
-        open_encoder("timm:resnet5O")
+    for name, named in (("resnet5O", "resnet50"), ("resnet50.a1_in2k", "resnet50.a1_in1k")):
+        with pytest.raises(UserError, match=named):
+            open_encoder(f"timm:{name}", offline=True)
     saved(tmp_path)
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
     with pytest.raises(UserError, match=r"pytorch_model\.bin"):

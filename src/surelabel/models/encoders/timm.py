@@ -39,8 +39,14 @@ def _repository(name: str, model: str) -> str:
     """Where the weights of a model are on the hub."""
     import timm
 
-    if not timm.is_model(model.partition(".")[0]) or (found := timm.get_pretrained_cfg(model)) is None:
-        known = [*timm.list_models(), *timm.list_pretrained()]
+    known = timm.list_models()
+    if timm.is_model(model.partition(".")[0]):
+        known = timm.list_pretrained(f"{model.partition('.')[0]}.*")
+    try:
+        found = timm.get_pretrained_cfg(model)
+    except RuntimeError:  # of a tag that it does not know
+        found = None
+    if found is None:
         raise UserError(f"encoder {name}: timm has no model {model!r}.{suggestion(model, known)}")
     if not found.hf_hub_id:
         raise UserError(
